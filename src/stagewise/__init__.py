@@ -1,0 +1,56 @@
+"""Boosting on tables: one exact engine, from AdaBoost to second-order histogram trees.
+
+Names are imported on first use: `import stagewise` itself loads neither scikit-learn nor pandas.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from stagewise._version import __version__
+from stagewise.errors import (
+    InputError,
+    InputTypeError,
+    MissingExtraError,
+    ParameterError,
+    StagewiseError,
+    TrainingInterrupted,
+)
+
+if TYPE_CHECKING:
+    from stagewise.data.dataset import Dataset
+    from stagewise.estimators.classification import GradientBoostingClassifier
+    from stagewise.estimators.regression import GradientBoostingRegressor
+    from stagewise.losses.base import Loss
+
+__all__ = [
+    "Dataset",
+    "GradientBoostingClassifier",
+    "GradientBoostingRegressor",
+    "InputError",
+    "InputTypeError",
+    "Loss",
+    "MissingExtraError",
+    "ParameterError",
+    "StagewiseError",
+    "TrainingInterrupted",
+    "__version__",
+]
+
+_HOMES = {
+    "Dataset": "stagewise.data.dataset",
+    "GradientBoostingClassifier": "stagewise.estimators.classification",
+    "GradientBoostingRegressor": "stagewise.estimators.regression",
+    "Loss": "stagewise.losses.base",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'stagewise' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,1 @@
+"""Where a tree is grown: on this machine's cores."""

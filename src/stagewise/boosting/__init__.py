@@ -1,0 +1,1 @@
+"""The stage loop, and the small objects that are plugged into it."""

@@ -1,0 +1,174 @@
+"""The stage loop: forward stagewise additive modelling. There is no other loop in this library.
+
+    pairs = rule.pairs(loss, y, raw)             # (grad, hess) per row, per output
+    rows  = sampler(stage)                       # which rows
+    term  = learner.fit(data, pairs, rows)       # a tree
+    term  = rule.finish(term, loss, y, raw)      # leaf re-fit
+    raw  += rate * term
+    monitor(...)                                 # history, stopping, progress
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from stagewise.backends.cpu import CpuBackend
+from stagewise.boosting.model import Model
+from stagewise.boosting.monitor import Monitor, deferred_interrupt
+from stagewise.boosting.pairs import PairsMaker
+from stagewise.boosting.rules import GradientRule, NewtonRule, Targets
+from stagewise.boosting.sampling import Sampler, UniformSampler
+from stagewise.boosting.start import starting_values
+from stagewise.data.table import Schema
+from stagewise.errors import TrainingInterrupted
+from stagewise.kernels.histogram import Bins
+from stagewise.learners.tree import TreeLearner, TreeTerm
+from stagewise.losses.base import Loss
+from stagewise.params import BoostParams, TreeParams
+from stagewise.tree.tree import Tree
+
+__all__ = ["Problem", "Validation", "boost"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Validation:
+    """Rows on which early stopping looks: all of `bins`, or those of `index`. Arrays have one entry a row."""
+
+    bins: Bins
+    index: np.ndarray
+    y: np.ndarray
+    weight: np.ndarray
+    offset: np.ndarray | None  # (n_outputs, n): init_score
+    raw: np.ndarray | None  # warm start: predictions so far (n_outputs, n)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Problem:
+    """Everything that is given: data, targets, loss."""
+
+    bins: Bins
+    cuts: tuple[np.ndarray, ...]
+    schema: Schema
+    loss: Loss
+    y: np.ndarray  # (n_rows,)
+    weight: np.ndarray  # empty: 1 each
+    skip: np.ndarray  # bool: rows that take no part in training
+    offset: np.ndarray | None  # (n_outputs, n_rows): init_score
+    validation: Validation | None
+    before: Model | None  # warm start: these stages come first ...
+    raw: np.ndarray | None  # ... and these are their predictions (n_outputs, n_rows)
+
+
+def boost(problem: Problem, tree: TreeParams, params: BoostParams, callbacks: Sequence[Any], n_threads: int) -> Model:
+    """Fit params.n_estimators stages; the fitted model, cut at the best stage when stopping early is on."""
+    loss, rate = problem.loss, params.learning_rate
+    targets = _targets(problem)
+    with CpuBackend(problem.bins, len(problem.y), problem.cuts, tree, n_threads) as backend, deferred_interrupt() as ctrl_c:
+        rule = (NewtonRule if params.criterion == "newton" else GradientRule)(loss, targets, backend)
+        sampler = (
+            Sampler(len(problem.y), problem.skip)
+            if params.subsample >= 1.0
+            else UniformSampler(len(problem.y), problem.skip, params.subsample, params.seed)
+        )
+        learner = TreeLearner(backend, params.seed)
+        maker = PairsMaker(loss, targets.y, targets.weight, backend.team)
+        initial, raw = _start(problem, targets, maker, backend, sampler.all.index)
+        watcher = _Watcher(problem.validation, loss, initial, backend)
+        delta = rule.delta(raw, sampler.all.index)
+        pairs = maker(raw, _option(loss, delta))
+        stages = list(problem.before.stages) if problem.before else []
+        history = problem.before.history if problem.before else None
+        monitor = Monitor(
+            params.n_estimators,
+            params.patience,
+            params.tol,
+            callbacks,
+            pairs.deviance if history is None else history.initial,
+            history,
+            on_train=problem.validation is None,
+        )
+        try:
+            for stage in range(len(stages), params.n_estimators):
+                rows = sampler(stage)
+                terms: list[TreeTerm] = []
+                for output in range(loss.n_outputs):
+                    packed = rule.pack(pairs, output)
+                    grown = learner.fit(packed, rows.index, stage, output)
+                    values, cover = rule.finish(grown, pairs, output, raw, delta)
+                    terms.append(learner.term(grown, rate * values, cover))
+                    terms[-1].add_to(raw[output], rows.rest, backend)
+                stages.append(tuple(term.tree for term in terms))
+                delta = rule.delta(raw, sampler.all.index)
+                option = _option(loss, delta)
+                pairs = maker(raw, option)
+                stop = monitor(pairs.deviance, watcher(stages[-1], option), len(rows.index) or len(problem.y))
+                if stop or ctrl_c.pressed:
+                    break
+        finally:
+            monitor.end()
+        interrupted = ctrl_c.pressed
+    if interrupted:
+        warnings.warn(
+            f"Training was interrupted: the model has {len(stages)} of {params.n_estimators} stages and can be used.",
+            TrainingInterrupted,
+            stacklevel=4,
+        )
+    best = monitor.best()
+    history = replace(monitor.history(), best=best)
+    return Model(loss, initial, tuple(stages[:best]), problem.cuts, problem.schema, history)
+
+
+def _option(loss: Loss, delta: float) -> np.ndarray:
+    return loss.option if loss.delta_quantile is None else np.array([delta])
+
+
+def _targets(problem: Problem) -> Targets:
+    """Rows that are skipped weigh nothing; weights as integers for quantiles."""
+    weight, skip = problem.weight, problem.skip
+    plain = len(weight) == 0
+    if skip.any():
+        weight = np.where(skip, 0.0, 1.0 if plain else weight)
+    counts = np.empty(0, np.int64)
+    if len(weight):
+        bits = 61 - max(1, len(weight)).bit_length()
+        counts = np.rint(weight * (2.0 ** min(bits, 30) / weight.max())).astype(np.int64)
+    return Targets(problem.y, weight, counts, plain)
+
+
+def _start(
+    problem: Problem, targets: Targets, maker: PairsMaker, backend: CpuBackend, index: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The constants, and the raw predictions before the first new stage."""
+    if problem.before is not None and problem.raw is not None:
+        return problem.before.initial, problem.raw
+    initial = starting_values(problem.loss, targets, maker, backend, problem.offset, index)
+    raw = np.repeat(initial[:, None], len(problem.y), axis=1)
+    return initial, raw if problem.offset is None else raw + problem.offset
+
+
+class _Watcher:
+    """Deviance on the validation sample, kept up to date tree by tree."""
+
+    def __init__(self, validation: Validation | None, loss: Loss, initial: np.ndarray, backend: CpuBackend) -> None:
+        self.validation, self.backend, self.loss = validation, backend, loss
+        if validation is None:
+            return
+        self.maker = PairsMaker(loss, validation.y, validation.weight, backend.team)
+        self.raw = np.repeat(initial[:, None], len(validation.y), axis=1)
+        if validation.offset is not None:
+            self.raw += validation.offset
+        if validation.raw is not None:
+            self.raw = validation.raw
+
+    def __call__(self, trees: tuple[Tree, ...], option: np.ndarray) -> float | None:
+        validation = self.validation
+        if validation is None:
+            return None
+        for output, tree in enumerate(trees):
+            self.backend.add_tree(tree, validation.bins, validation.index, True, self.raw[output])
+        return self.maker(self.raw, option).deviance

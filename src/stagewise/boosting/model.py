@@ -1,0 +1,87 @@
+"""The fitted model: what boosting returns and everything else reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from stagewise.data.table import Schema
+from stagewise.losses.base import Loss
+from stagewise.tree.forest import Forest
+from stagewise.tree.tree import Tree
+
+__all__ = ["History", "Model"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class History:
+    """Deviance after each stage: index 0 is the first stage. validation is empty without a validation sample."""
+
+    train: np.ndarray
+    validation: np.ndarray
+    rows: np.ndarray  # rows that each stage's trees were grown on
+    best: int  # the number of stages kept
+    initial: float  # training deviance of the constant alone
+
+    def __repr__(self) -> str:
+        parts = [f"{len(self.train)} stages", f"train {self.train[-1]:.6g}" if len(self.train) else "no stage"]
+        if len(self.validation):
+            parts.append(f"validation {self.validation[self.best - 1]:.6g} at stage {self.best}")
+        return f"History({', '.join(parts)})"
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """f(x) = initial + Σ trees; stage m holds n_outputs trees, one for each output.
+
+    Leaf values are already multiplied by the learning rate.
+    """
+
+    loss: Loss
+    initial: np.ndarray  # (n_outputs,)
+    stages: tuple[tuple[Tree, ...], ...]
+    cuts: tuple[np.ndarray, ...]
+    schema: Schema
+    history: History
+    _forest: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def n_outputs(self) -> int:
+        return len(self.initial)
+
+    @property
+    def forest(self) -> Forest:
+        """All trees laid out for prediction; made on first use."""
+        made = self._forest.get("forest")
+        if made is None:
+            trees = [tree for stage in self.stages for tree in stage]
+            made = self._forest["forest"] = Forest.of(trees, [k for stage in self.stages for k in range(len(stage))])
+        return made  # type: ignore[no-any-return]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_forest": {}}
+
+    def raw(self, X: np.ndarray, n_threads: int = 1) -> np.ndarray:
+        """Raw predictions (n_outputs, n_rows) of a row-major float matrix."""
+        out = np.repeat(self.initial[:, None], X.shape[0], axis=1)
+        self.forest.add(X, out, n_threads=n_threads)
+        return out
+
+    def staged_raw(self, X: np.ndarray, n_threads: int = 1) -> Iterator[np.ndarray]:
+        """Raw predictions after each stage; the array is a fresh one each time."""
+        out = np.repeat(self.initial[:, None], X.shape[0], axis=1)
+        for stage in range(len(self.stages)):
+            self.forest.add(X, out, stage * self.n_outputs, (stage + 1) * self.n_outputs, n_threads)
+            yield out.copy()
+
+    def importance(self) -> np.ndarray:
+        """Squared improvement summed over the splits on each column and averaged over the trees (ESL 10.13.1)."""
+        total = np.zeros(self.schema.n_columns)
+        trees = [tree for stage in self.stages for tree in stage]
+        for tree in trees:
+            inner = tree.left >= 0
+            np.add.at(total, tree.feature[inner], tree.gain[inner])
+        return total / max(1, len(trees))

@@ -1,0 +1,152 @@
+"""What watches a fit: history, early stopping, callbacks, the progress bar, Ctrl-C."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import signal
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from stagewise.boosting.model import History
+
+__all__ = ["Interrupt", "Monitor", "ProgressBar", "Stage", "deferred_interrupt"]
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """What a callback is told after each stage."""
+
+    number: int  # 1 for the first
+    total: int  # n_estimators
+    train: float  # deviance
+    validation: float | None
+    seconds: float  # since training began
+
+
+class ProgressBar:
+    """verbose=1: a bar with the stage, the deviance and the time left."""
+
+    def on_start(self, total: int, done: int) -> None:
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        self._progress = Progress(
+            TextColumn("stage"), MofNCompleteColumn(), BarColumn(), TextColumn("{task.fields[deviance]}"),
+            TimeRemainingColumn(), transient=False,
+        )  # fmt: skip
+        self._task = self._progress.add_task("", total=total, completed=done, deviance="")
+        self._progress.start()
+
+    def on_stage(self, stage: Stage) -> None:
+        text = f"train {stage.train:.5g}"
+        if stage.validation is not None:
+            text += f"  validation {stage.validation:.5g}"
+        self._progress.update(self._task, completed=stage.number, deviance=text)
+
+    def on_end(self, history: History) -> None:
+        self._progress.stop()
+
+
+class Interrupt:
+    """Whether Ctrl-C was pressed."""
+
+    def __init__(self) -> None:
+        self.pressed = False
+
+
+@contextlib.contextmanager
+def deferred_interrupt() -> Iterator[Interrupt]:
+    """While a fit runs, the first Ctrl-C only asks it to stop after the current stage; a second one breaks in.
+
+    Signals reach the main thread alone; elsewhere nothing changes.
+    """
+    interrupt = Interrupt()
+    if threading.current_thread() is not threading.main_thread():
+        yield interrupt
+        return
+    before = signal.getsignal(signal.SIGINT)
+    if before is not signal.default_int_handler:  # someone else handles it, or ignores it: leave it to them
+        yield interrupt
+        return
+
+    def pressed(number: int, frame: Any) -> None:
+        if interrupt.pressed:
+            raise KeyboardInterrupt
+        interrupt.pressed = True
+
+    signal.signal(signal.SIGINT, pressed)
+    try:
+        yield interrupt
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+class Monitor:
+    """Collects the history and says when to stop."""
+
+    def __init__(
+        self,
+        total: int,
+        patience: int | None,
+        tol: float,
+        callbacks: Sequence[Any],
+        initial: float,
+        before: History | None,
+        on_train: bool,
+    ) -> None:
+        self.total, self.patience, self.tol, self.callbacks, self.initial = total, patience, tol, callbacks, initial
+        self._on_train = on_train  # stop on the training deviance when there is no validation sample
+        self.train = [] if before is None else list(before.train)
+        self.validation = [] if before is None else list(before.validation)
+        self.rows = [] if before is None else list(before.rows)
+        self._began = time.perf_counter()
+        for callback in callbacks:
+            if hasattr(callback, "on_start"):
+                callback.on_start(total, len(self.train))
+
+    def __call__(self, train: float, validation: float | None, rows: int) -> bool:
+        """Record a stage; True when training should stop."""
+        self.train.append(train)
+        self.rows.append(rows)
+        if validation is not None:
+            self.validation.append(validation)
+        seconds = time.perf_counter() - self._began
+        stage = Stage(len(self.train), self.total, train, validation, seconds)
+        asked = [callback.on_stage(stage) for callback in self.callbacks if hasattr(callback, "on_stage")]
+        return any(answer is True for answer in asked) or self._stalled()
+
+    def _watched(self) -> list[float]:
+        return self.train if self._on_train else self.validation
+
+    def _stalled(self) -> bool:
+        watched = self._watched()
+        if self.patience is None or len(watched) <= self.patience:
+            return False
+        recent, earlier = watched[-self.patience :], watched[: -self.patience]
+        return not min(recent) < min(earlier) - self.tol
+
+    def best(self) -> int:
+        """How many stages to keep: up to the smallest watched deviance when stopping early is on, else all."""
+        watched = self._watched()
+        if self.patience is None or not watched:
+            return len(self.train)
+        skipped = len(self.train) - len(watched)
+        values = [value if not math.isnan(value) else math.inf for value in watched]
+        return skipped + int(np.argmin(values)) + 1
+
+    def history(self) -> History:
+        return History(
+            np.array(self.train), np.array(self.validation), np.array(self.rows, np.int64), self.best(), self.initial
+        )
+
+    def end(self) -> None:
+        """Tell the callbacks that training is over."""
+        history = self.history()
+        for callback in self.callbacks:
+            if hasattr(callback, "on_end"):
+                callback.on_end(history)

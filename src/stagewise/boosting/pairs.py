@@ -1,0 +1,76 @@
+"""The pairs (grad, hess) of all rows at the current predictions, with the deviance as a by-product."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from stagewise.kernels.exact import limb_bits, limbs_total, power_above, sum_products
+from stagewise.kernels.pairs import CHUNK
+from stagewise.kernels.team import Team
+from stagewise.losses.base import Loss
+
+__all__ = ["Pairs", "PairsMaker", "exact_sum"]
+
+_HEADROOM = 2.0**24
+"""How many times a row's loss may grow over the largest at the start before the deviance saturates."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pairs:
+    """Gradients and second derivatives (n_outputs, n_rows), times the row weights."""
+
+    grad: np.ndarray
+    hess: np.ndarray
+    grad_peak: float  # the largest |grad|
+    hess_peak: float
+    deviance: float  # mean over the weights
+
+
+def exact_sum(team: Team, values: np.ndarray, weight: np.ndarray) -> float:
+    """Σ values·weight (weight may be empty), the same for any order of the rows."""
+    if len(values) == 0:
+        return 0.0
+    peak = float(np.abs(values).max()) * (float(weight.max()) if len(weight) else 1.0)
+    unit, bits = power_above(peak), limb_bits(len(values))
+    out = np.zeros((team.n_threads, 2), np.int64)
+    team.run(sum_products, values, weight, 1.0 / unit, bits, out)
+    return limbs_total(out, unit, bits)
+
+
+class PairsMaker:
+    """Evaluates a loss on fixed targets and weights; the arrays of its result are overwritten by the next call."""
+
+    def __init__(self, loss: Loss, y: np.ndarray, weight: np.ndarray, team: Team) -> None:
+        self.loss, self.y, self.weight, self.team = loss, y, weight, team
+        n = len(y)
+        shape = (loss.n_outputs, n)
+        self._grad, self._hess = np.empty(shape), np.empty(shape)
+        self._value = np.zeros((team.n_threads, CHUNK))
+        self.bits = limb_bits(n)
+        self.total = exact_sum(team, weight, np.empty(0)) if len(weight) else float(n)
+        part = loss.target_part(y)
+        self._y_part = 0.0 if part is None else exact_sum(team, part, weight) / self.total
+        self._unit = 0.0
+
+    def __call__(self, raw: np.ndarray, option: np.ndarray) -> Pairs:
+        """Pairs at the raw predictions (n_outputs, n_rows)."""
+        if self._unit == 0.0:  # the unit of the deviance's fixed point comes from the largest loss at the start
+            peaks, _ = self._evaluate(raw, option, 0.0)
+            self._unit = power_above(max(float(peaks[2]), 1e-290)) * _HEADROOM
+        peaks, limbs = self._evaluate(raw, option, 1.0 / self._unit)
+        mean = limbs_total(limbs, self._unit, self.bits) / self.total
+        return Pairs(
+            self._grad, self._hess, float(peaks[0]), float(peaks[1]), self.loss.deviance(mean, self._y_part)
+        )
+
+    def _evaluate(self, raw: np.ndarray, option: np.ndarray, scale: float) -> tuple[np.ndarray, np.ndarray]:
+        threads = self.team.n_threads
+        peaks, limbs = np.zeros((threads, 8)), np.zeros((threads, 8), np.int64)
+        one = self.loss.n_outputs == 1
+        self.team.run(
+            self.loss.pairs, self.y, raw[0] if one else raw, self.weight, option, scale, self.bits,
+            self._grad[0] if one else self._grad, self._hess[0] if one else self._hess, self._value, peaks, limbs,
+        )  # fmt: skip
+        return peaks.max(axis=0), limbs[:, :2]

@@ -1,0 +1,101 @@
+"""How a stage's tree is grown on the pairs, and how its leaves are finished.
+
+Newton: trees see gradient and second derivative (XGBoost). Gradient: trees are least-squares fits to the negative
+gradient, weights alone in the denominator (Friedman's Algorithm 1). Leaves are re-fitted in the same way by both: the
+loss's own minimum where it has a closed form, its quantile, or one Newton step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from stagewise.backends.cpu import CpuBackend, Grown
+from stagewise.boosting.pairs import Pairs
+from stagewise.kernels.exact import Packing, power_above
+from stagewise.losses.base import Loss
+
+__all__ = ["GradientRule", "NewtonRule", "Rule", "Targets"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Targets:
+    """What is fitted: y, the weights in force (empty: 1 each) and the same weights as integers for quantiles."""
+
+    y: np.ndarray
+    weight: np.ndarray
+    counts: np.ndarray
+    plain: bool  # every row in training weighs 1, so that counts can stand for weights
+
+    @property
+    def uneven(self) -> bool:
+        """More than a tenth of the rows weigh under 1/256 of the heaviest: 15 bits would leave them too few."""
+        present = self.weight[self.weight > 0.0]
+        return not self.plain and bool((present * 256.0 < present.max()).mean() > 0.1)
+
+
+class Rule:
+    """Common part of both rules."""
+
+    def __init__(self, loss: Loss, targets: Targets, backend: CpuBackend) -> None:
+        self.loss, self.targets, self.backend = loss, targets, backend
+        self._wide = targets.uneven
+        self._weight_peak = float(targets.weight.max()) if len(targets.weight) else 1.0
+
+    def delta(self, raw: np.ndarray, index: np.ndarray) -> float:
+        """Huber's transition point of this stage: the α-quantile of |y - f| (Friedman 2001, section 4.4)."""
+        if self.loss.delta_quantile is None:
+            return 0.0
+        sizes = np.abs(self.targets.y - raw[0])
+        return self.backend.quantile(sizes, self.targets.counts, index, self.loss.delta_quantile)
+
+    def pack(self, pairs: Pairs, output: int) -> Packing:
+        """The pairs of one output as integers, as the tree is to see them."""
+        raise AssertionError("a rule says what trees see")
+
+    def _pack_first_order(self, pairs: Pairs, output: int) -> Packing:
+        weight = self.targets.weight
+        hess = weight if len(weight) else pairs.hess[output]
+        peaks = (pairs.grad_peak, 1.0 if self.targets.plain else self._weight_peak)
+        return self.backend.pack(pairs.grad[output], hess, peaks, self.targets.plain, self._wide)
+
+    def finish(self, grown: Grown, pairs: Pairs, output: int, raw: np.ndarray, delta: float) -> tuple[np.ndarray, np.ndarray]:
+        """(values, weights) of the leaves in the order of grown.leaves, before shrinkage by the learning rate.
+
+        l1 and l2 shrink every leaf by (1 - l1/|G|)₊ · H/(H + l2): for a Newton step this is -(G ± l1)/(H + l2).
+        """
+        loss, targets, params = self.loss, self.targets, self.backend.params
+        units = np.array([power_above(pairs.grad_peak), power_above(pairs.hess_peak), power_above(self._weight_peak)])
+        sums = self.backend.leaf_sums(
+            grown, pairs.grad[output], pairs.hess[output], targets.weight, units, loss.leaf_kind, loss.power
+        )
+        values = sums[:, 3]
+        if loss.leaf_quantile is not None:
+            values = self.backend.leaf_quantiles(
+                grown, targets.y, raw[output], targets.counts, loss.leaf_quantile, delta
+            )
+        if params.l1 > 0.0 or params.l2 > 0.0:
+            grad, hess = np.abs(sums[:, 0]), sums[:, 1]
+            with np.errstate(divide="ignore", invalid="ignore"):
+                kept = np.where(grad > params.l1, 1.0 - params.l1 / grad, 0.0) if params.l1 > 0.0 else 1.0
+                values = values * kept * np.where(hess > 0.0, hess / (hess + params.l2), 0.0)
+        return np.nan_to_num(values, nan=0.0), sums[:, 2]
+
+
+class GradientRule(Rule):
+    """Least squares on the negative gradient."""
+
+    def pack(self, pairs: Pairs, output: int) -> Packing:
+        return self._pack_first_order(pairs, output)
+
+
+class NewtonRule(Rule):
+    """Gradient and second derivative; falls back to gradients for losses whose second derivative says nothing."""
+
+    def pack(self, pairs: Pairs, output: int) -> Packing:
+        if self.loss.constant_hessian or not self.loss.second_order:
+            return self._pack_first_order(pairs, output)
+        return self.backend.pack(
+            pairs.grad[output], pairs.hess[output], (pairs.grad_peak, pairs.hess_peak), False, self._wide
+        )

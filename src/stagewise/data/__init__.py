@@ -1,0 +1,1 @@
+"""From any table to bins: Table, cut points, Dataset."""

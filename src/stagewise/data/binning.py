@@ -1,0 +1,106 @@
+"""Cut points: where a column is divided into at most 255 bins.
+
+A column with few distinct values gets a bin for each: nothing is lost. Otherwise bins hold about equal weight, and a
+value heavier than a bin's share gets a bin of its own, so that ties (many zeros, say) do not waste bins.
+
+Cut points are computed from all rows up to 200,000, else from the 200,000 rows whose numbers have the smallest hashes:
+a sample that does not depend on threads, blocks or how the rows are divided among files or machines.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+from stagewise.data.table import Table
+from stagewise.kernels.binning import greedy_cuts
+from stagewise.kernels.exact import hash_values, stream_key
+
+__all__ = ["SAMPLE_ROWS", "find_cuts", "sample_rows"]
+
+SAMPLE_ROWS = 200_000
+_PURPOSE = 0x62696E73  # "bins": keeps this stream apart from subsampling
+
+
+def sample_rows(n_rows: int, size: int = SAMPLE_ROWS) -> np.ndarray | None:
+    """The rows that decide the cut points, ascending; None for all of them."""
+    if n_rows <= size:
+        return None
+    hashes = np.empty(n_rows, np.uint64)
+    hash_values(stream_key(0, _PURPOSE), 0, hashes)
+    return np.flatnonzero(hashes <= np.partition(hashes, size - 1)[size - 1])
+
+
+def midpoints(values: np.ndarray) -> np.ndarray:
+    """A cut between each two neighbours of ascending distinct values: low <= cut < high, also for ±inf and 1 ulp."""
+    low, high = values[:-1].astype(np.float64), values[1:].astype(np.float64)
+    with np.errstate(invalid="ignore", over="ignore"):
+        cuts = 0.5 * low + 0.5 * high
+    return np.where((cuts >= low) & (cuts < high), cuts, low)
+
+
+def distinct(values: np.ndarray, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """Ascending distinct values without NaN, and the integer weight of each."""
+    present = ~np.isnan(values)
+    if not present.all():
+        values, weight = values[present], None if weight is None else weight[present]
+    if weight is None:
+        values = np.sort(values)
+    else:
+        order = np.argsort(values, kind="stable")
+        values, weight = values[order], weight[order]
+    if len(values) == 0:
+        return values, np.zeros(0, np.int64)
+    starts = np.flatnonzero(np.concatenate(([True], values[1:] != values[:-1])))
+    if weight is None:
+        counts = np.diff(np.append(starts, len(values)))
+    else:
+        counts = np.add.reduceat(weight, starts)
+    return values[starts], counts.astype(np.int64, copy=False)
+
+
+def column_cuts(
+    column: np.ndarray, weight: np.ndarray | None, rows: np.ndarray | None, sample: np.ndarray, max_bins: int
+) -> np.ndarray:
+    """Cut points of one column, ascending float64, at most max_bins - 1."""
+    values, counts = distinct(sample, weight if weight is None or rows is None else weight[rows])
+    if rows is not None and len(values) <= max_bins:
+        # few distinct values in the sample: look at all rows, so that rare values keep their own bins
+        values, counts = distinct(column, weight)
+    if len(values) <= 1:
+        return np.empty(0)
+    cuts = midpoints(values)
+    if len(values) <= max_bins:
+        return cuts
+    last = np.empty(max_bins, np.int64)
+    n_bins = greedy_cuts(counts, max_bins, last)
+    return cuts[last[: n_bins - 1]]
+
+
+def integer_weights(weight: np.ndarray) -> np.ndarray:
+    """Weights as integers of at most 30 bits: their sums do not depend on order. A positive weight stays positive."""
+    scaled = np.rint(weight * (2.0**30 / weight.max())).astype(np.int64)
+    return np.where(weight > 0.0, np.maximum(scaled, 1), 0)
+
+
+def find_cuts(table: Table, sample_weight: np.ndarray | None, max_bins: int, n_threads: int) -> tuple[np.ndarray, ...]:
+    """Cut points of every column. Rows of weight zero do not count."""
+    weight = None
+    if sample_weight is not None and not (sample_weight == sample_weight[0]).all():
+        keep = np.flatnonzero(sample_weight > 0.0)
+        if len(keep) < table.n_rows:
+            table = table.take(keep)
+        weight = integer_weights(sample_weight[keep])
+    rows = sample_rows(table.n_rows)
+    sampled = table if rows is None else table.take(rows)
+    by_column = None if sampled.matrix is None else np.ascontiguousarray(sampled.matrix.T)
+
+    def cuts_of(j: int) -> np.ndarray:
+        sample = sampled.column(j) if by_column is None else by_column[j]
+        return column_cuts(table.column(j), weight, rows, sample, max_bins)
+
+    if n_threads == 1 or table.n_rows * table.n_columns < 100_000:
+        return tuple(cuts_of(j) for j in range(table.n_columns))
+    with ThreadPoolExecutor(n_threads) as pool:  # sorting releases the GIL
+        return tuple(pool.map(cuts_of, range(table.n_columns)))

@@ -1,0 +1,74 @@
+"""A Dataset: a table binned once, ready for any number of fits.
+
+    ds = sw.Dataset(X, y)
+    for depth in (3, 5, 7):
+        GradientBoostingRegressor(max_depth=depth).fit(ds)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from stagewise.data.binning import find_cuts
+from stagewise.data.table import Schema, Table, read_table
+from stagewise.data.target import read_weights
+from stagewise.kernels.binning import bin_column, bin_matrix, interleave
+from stagewise.kernels.histogram import Bins
+from stagewise.kernels.team import Team, available_cores
+from stagewise.params import check_count, job_count
+
+__all__ = ["Dataset"]
+
+
+class Dataset:
+    """The bin codes of a table, the cut points that made them, and optionally y and sample weights.
+
+    X: any table (NumPy, pandas, polars, Arrow); y: target or labels, needed for `fit(dataset)`.
+    max_bins: 2 to 255. n_jobs: threads for binning; the result does not depend on it.
+    """
+
+    def __init__(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, max_bins: int = 255, n_jobs: int | None = None
+    ) -> None:
+        table = X if isinstance(X, Table) else read_table(X)
+        max_bins = check_count("max_bins", max_bins, 2, 255)
+        threads = job_count(n_jobs, available_cores())
+        self.y = y
+        self.sample_weight = read_weights(sample_weight, table.n_rows)
+        self.max_bins = max_bins
+        self.n_rows = table.n_rows
+        self.n_columns = table.n_columns
+        self.schema = Schema(table.n_columns, table.names)
+        self.cuts = find_cuts(table, self.sample_weight, max_bins, threads)
+        self.bins = bin_table(table, self.cuts, threads)
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """Column names, None when the input had none."""
+        return self.schema.names
+
+    def __repr__(self) -> str:
+        bins = int(self.bins.n_bins.sum())
+        return f"Dataset({self.n_rows:,} rows × {self.n_columns:,} columns, {bins:,} bins)"
+
+
+def bin_table(table: Table, cuts: tuple[np.ndarray, ...], n_threads: int) -> Bins:
+    """Codes of a table under given cut points (those of the training data, for a validation set)."""
+    n, f = table.n_rows, table.n_columns
+    stride = -(-f // 4) * 4
+    padded = np.full((f, 256), np.inf)
+    for j, own in enumerate(cuts):
+        padded[j, : len(own)] = own
+    by_row = np.empty(n * stride, np.uint8)
+    by_column = np.empty((f, n), np.uint8)
+    with Team(n_threads if n * f >= 50_000 else 1) as team:
+        if table.matrix is not None:
+            team.run(bin_matrix, table.matrix, padded, stride, by_row, by_column)
+        else:
+            for j in range(f):
+                team.run(bin_column, table.column(j), padded[j], by_column[j])
+            team.run(interleave, by_column, stride, by_row)
+    n_bins = np.array([len(own) + 1 for own in cuts], np.int64)
+    return Bins(by_row=by_row, by_column=by_column, n_bins=n_bins, stride=stride)

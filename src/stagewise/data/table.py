@@ -1,0 +1,244 @@
+"""The table: numeric columns with names, read from whatever the user has.
+
+    an array, lists, anything with __array__  ->  _read_array  ┐
+                                                               ├  Table (a matrix, or columns)
+    an eager frame that narwhals knows        ->  _read_frame  ┘
+
+A 1 M x 28 float matrix is taken as it is in microseconds: no copy and no look at its cells. Missing is NaN; infinite
+values are legal.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from stagewise.data.cells import Floats, is_sparse, to_floats, unmask
+from stagewise.data.frame import column_names, frame_floats, open_frame
+from stagewise.errors import InputError, InputTypeError
+
+if TYPE_CHECKING:
+    from stagewise.data.frame import Frame
+
+__all__ = ["Schema", "Table", "read_table"]
+
+_TEXT_HINT = (
+    "X must hold numbers: convert text that looks like numbers with X.astype(float), and encode other text first, for "
+    "example with sklearn.preprocessing.OrdinalEncoder."
+)
+_RESHAPE = (
+    "Reshape your data either using array.reshape(-1, 1) if your data has a single feature or array.reshape(1, -1) if "
+    "it contains a single sample."
+)
+_BLOCK = 4096  # rows copied at once in to_matrix: a block of 28 columns stays in the L2 cache
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """What a fitted model remembers of the table it saw: the number of columns, and their names if there were any."""
+
+    n_columns: int
+    names: tuple[str, ...] | None
+
+    def check(self, table: Table, estimator_name: str = "the model") -> None:
+        """Raise InputError unless `table` has the columns of this schema, by name and order, or at least by number.
+
+        Names on one side only are a UserWarning, as in scikit-learn, whose words these are.
+        """
+        self.check_names(table.names, table.n_columns, estimator_name)
+
+    def check_names(self, names: tuple[str, ...] | None, n_columns: int, estimator_name: str) -> None:
+        """As `check`, before there is a table: wrong names are reported ahead of columns that cannot be read."""
+        if self.names is not None and names is not None:
+            if self.names != names:
+                raise InputError(_say_names(self.names, names))
+            return
+        if n_columns != self.n_columns:
+            raise InputError(
+                f"X has {n_columns} features, but {estimator_name} is expecting {self.n_columns} features as input."
+            )
+        if names is not None:
+            warnings.warn(f"X has feature names, but {estimator_name} was fitted without feature names", stacklevel=3)
+        elif self.names is not None:
+            warnings.warn(
+                f"X does not have valid feature names, but {estimator_name} was fitted with feature names", stacklevel=3
+            )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Table:
+    """Numeric columns with names; a missing value is NaN. Exactly one of `matrix` and `columns` is set.
+
+    matrix: (n_rows, n_columns), C-contiguous, float32 or float64; or None.
+    columns: n_columns contiguous arrays (n_rows,), each float32 or float64; or None.
+    names: n_columns names, or None when the input had none.
+
+    Arrays made by `read_table` are aligned, in native byte order and read-only. Many of them are the user's own
+    memory, and Numba compiles a kernel separately for read-only arrays: always read-only means always one kernel.
+    """
+
+    matrix: Floats | None
+    columns: tuple[Floats, ...] | None
+    names: tuple[str, ...] | None
+    n_rows: int
+    n_columns: int
+
+    @property
+    def schema(self) -> Schema:
+        """The part of the table that a model remembers."""
+        return Schema(self.n_columns, self.names)
+
+    def column(self, j: int) -> Floats:
+        """Column `j` as a 1-D array (n_rows,), a strided view if the table is one matrix."""
+        if self.columns is not None:
+            return self.columns[j]
+        assert self.matrix is not None
+        return self.matrix[:, j]
+
+    def take(self, rows: npt.NDArray[np.integer[Any]]) -> Table:
+        """The table of these rows, in this order, repeats allowed. rows: (n,) integers -> a table of n rows."""
+        rows = np.asarray(rows)
+        if rows.ndim != 1 or rows.dtype.kind not in "iu":
+            raise InputTypeError(f"rows must be a 1-D array of integers, not {rows.ndim}-D of {rows.dtype}.")
+        matrix = None if self.matrix is None else _frozen(self.matrix[rows])
+        columns = None if self.columns is None else tuple(_frozen(column[rows]) for column in self.columns)
+        return Table(matrix, columns, self.names, len(rows), self.n_columns)
+
+    def to_matrix(self) -> Floats:
+        """All cells as one C-contiguous array (n_rows, n_columns): float32 if every column is, else float64."""
+        if self.matrix is not None:
+            return self.matrix
+        assert self.columns is not None
+        narrow = all(column.dtype == np.float32 for column in self.columns)
+        out: Floats = np.empty((self.n_rows, self.n_columns), np.float32 if narrow else np.float64)
+        for start in range(0, self.n_rows, _BLOCK):
+            rows = slice(start, start + _BLOCK)
+            for j, column in enumerate(self.columns):
+                out[rows, j] = column[rows]
+        return _frozen(out)
+
+
+def read_table(X: object, *, like: Schema | None = None, estimator_name: str = "the model") -> Table:
+    """Whatever holds numbers in rows and columns, as a Table; `X` itself is never changed.
+
+    X: (n_rows, n_columns), at least 1 x 1: a NumPy array, anything `np.asarray` reads, or an eager frame of any
+    library narwhals knows. `like` is the schema of a fitted model that X must fit; `estimator_name` is its name in
+    messages.
+    """
+    frame = open_frame(X)
+    if frame is None:
+        return _read_array(_as_array(X), like, estimator_name)
+    return _read_frame(frame, like, estimator_name)
+
+
+def _read_frame(frame: Frame, like: Schema | None, estimator_name: str) -> Table:
+    """A table from an eager frame: names first, because a wrong frame often has unreadable columns as well."""
+    n_rows, n_columns = frame.shape
+    names = column_names(frame)
+    _check_not_empty((n_rows, n_columns))
+    if like is not None:
+        like.check_names(names, n_columns, estimator_name)
+    cells = frame_floats(frame)
+    if isinstance(cells, np.ndarray):
+        return _from_matrix(cells, names)
+    return Table(None, _contiguous(cells), names, n_rows, n_columns)
+
+
+def _read_array(X: npt.NDArray[Any], like: Schema | None, estimator_name: str) -> Table:
+    """A table from an array of any dtype and shape."""
+    _check_shape(X)
+    if like is not None:
+        like.check_names(None, X.shape[1], estimator_name)
+    return _from_matrix(to_floats(X, "X", _TEXT_HINT), None)
+
+
+def _from_matrix(cells: Floats, names: tuple[str, ...] | None) -> Table:
+    """A table from floats (n_rows, n_columns): kept if C-contiguous, cut into columns if they are what is contiguous,
+    copied in the nearer of the two orders if neither is."""
+    n_rows, n_columns = cells.shape
+    by_rows = cells.flags.c_contiguous or (
+        not cells.flags.f_contiguous and abs(cells.strides[0]) >= abs(cells.strides[1])
+    )
+    if by_rows:
+        return Table(_frozen(np.require(cells, requirements=["C", "A"])), None, names, n_rows, n_columns)
+    return Table(None, _contiguous(cells.T), names, n_rows, n_columns)
+
+
+def _as_array(X: object) -> npt.NDArray[Any]:
+    """`X` as a plain array of any dtype and shape, without a copy where there is one already."""
+    if isinstance(X, np.ma.MaskedArray):
+        return unmask(X)
+    if isinstance(X, np.ndarray):
+        return X
+    if is_sparse(X):
+        raise InputTypeError(
+            "Sparse data was passed for X, but dense data is required: sparse matrices are not supported yet. Use "
+            "X.toarray() to convert it to a dense array."
+        )
+    try:
+        values = np.asarray(X)
+        if values.dtype.kind in "US" and isinstance(X, list | tuple):
+            values = np.array(X, dtype=object)  # NumPy made every number a string: find out which cells are text
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InputTypeError(
+            f"X ({type(X).__name__}) cannot be read as a table: {error} Pass a 2-D array, a frame, or a list of rows "
+            "that all have the same length."
+        ) from error
+    if values.ndim == 0 and values.dtype.kind == "O":
+        raise InputTypeError(f"Expected 2D array or a frame for X, got {type(X).__name__} instead.")
+    return values
+
+
+def _check_shape(X: npt.NDArray[Any]) -> None:
+    """Raise scikit-learn's errors for arrays that are not (at least one row, at least one column)."""
+    if X.dtype.names is not None:
+        to_floats(X, "X", _TEXT_HINT)  # a structured array is 1-D, but reshaping it would not help
+    if X.ndim == 2:
+        _check_not_empty(X.shape)
+    elif X.ndim < 2:
+        kind = "scalar" if X.ndim == 0 else "1D"
+        raise InputError(f"Expected 2D array, got {kind} array instead:\narray={np.array2string(X)}.\n{_RESHAPE}")
+    else:
+        raise InputError(f"Found array with dim {X.ndim} (shape={X.shape}), while dim <= 2 is required.")
+
+
+def _check_not_empty(shape: tuple[int, ...]) -> None:
+    """Raise scikit-learn's errors for no rows and for no columns."""
+    for count, noun in zip(shape, ("sample", "feature"), strict=True):
+        if count == 0:
+            raise InputError(f"Found array with 0 {noun}(s) (shape={shape}) while a minimum of 1 is required.")
+
+
+def _contiguous(columns: Iterable[Floats]) -> tuple[Floats, ...]:
+    """Each column contiguous and aligned, without a copy where it is so already."""
+    return tuple(_frozen(np.require(column, requirements=["C", "A"])) for column in columns)
+
+
+def _frozen(values: Floats) -> Floats:
+    """A read-only view of the plain ndarray (memmaps and matrices are subclasses that kernels do not know)."""
+    view: Floats = values.view(np.ndarray)
+    view.flags.writeable = False
+    return view
+
+
+def _say_names(expected: tuple[str, ...], got: tuple[str, ...]) -> str:
+    """scikit-learn's message for names that differ from those of fit."""
+
+    def bullets(names: set[str]) -> str:
+        ordered = sorted(names)
+        return "".join(f"- {name}\n" for name in ordered[:5]) + ("- ...\n" if len(ordered) > 5 else "")
+
+    unseen, absent = set(got) - set(expected), set(expected) - set(got)
+    message = "The feature names should match those that were passed during fit.\n"
+    if unseen:
+        message += "Feature names unseen at fit time:\n" + bullets(unseen)
+    if absent:
+        message += "Feature names seen at fit time, yet now missing:\n" + bullets(absent)
+    if not unseen and not absent:
+        message += "Feature names must be in the same order as they were in fit.\n"
+    return message

@@ -1,0 +1,193 @@
+"""Histograms of packed gradients: one integer add for a row and a column.
+
+The bins of a table lie row by row, `stride` bytes each (a multiple of four, padded with zeros); a histogram has 256
+entries a column, the last one for missing values. A node of at most `block` rows keeps its histogram packed, one
+int64 an entry; a larger node keeps two int64 (see `exact.Packing`). Both are sums of integers: parent minus child is
+exact, and so is any grouping of the rows.
+
+Measured at 1 M x 28, AMD Zen 4: 2.2 to 2.4 billion updates/s on one thread, 4.3 on two that share rows, 3.6 on two
+that share columns; reading four bins as one word or keeping the histogram within the first-level cache changes nothing.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stagewise.kernels.jit import device, kernel, prefetch
+
+__all__ = ["Bins", "Pools", "add_rows", "build_columns", "build_share", "histogram_of_rows", "subtract_columns"]
+
+_AHEAD = 24
+"""Rows between a prefetch and its use."""
+
+
+class Bins(NamedTuple):
+    """The bin codes of a table."""
+
+    by_row: np.ndarray  # uint8 (n_rows * stride), row after row
+    by_column: np.ndarray  # uint8 (n_columns, n_rows)
+    n_bins: np.ndarray  # int64 (n_columns): codes 0 .. n_bins - 1, and 255 for missing
+    stride: int
+
+
+class Pools(NamedTuple):
+    """Room for the histograms of a tree, and each thread's own room."""
+
+    packed: np.ndarray  # int64 (slots, stride * 256)
+    grad: np.ndarray  # int64 (slots, stride * 256), wide histograms: grad ...
+    hess: np.ndarray  # ... and hess << count_bits | count
+    own_packed: np.ndarray  # int64 (n_threads, stride * 256)
+    own_grad: np.ndarray
+    own_hess: np.ndarray
+
+
+@device
+def add_rows(bins, stride, words, rows, start, stop, c0, c1, out):  # type: ignore[no-untyped-def]
+    """out[column * 256 + bin] += words[row] for rows[start:stop] and columns c0..c1 (multiples of four).
+
+    Four columns a step; rows two dozen ahead are prefetched, which a gather of scattered rows needs.
+    """
+    last = stop - 1
+    first, width = np.uint64(c0), np.uint64(stride)
+    final = np.uint64(c1 - 1)
+    for k in range(start, stop):
+        ahead = np.uint64(rows[min(k + _AHEAD, last)])
+        prefetch(bins, ahead * width + first)
+        prefetch(bins, ahead * width + final)
+        prefetch(words, ahead)
+        i = np.uint64(rows[k])
+        word, p, q = words[i], i * width + first, first * np.uint64(256)
+        for _ in range(c0, c1, 4):
+            out[q + np.uint64(bins[p])] += word
+            out[q + np.uint64(256) + np.uint64(bins[p + np.uint64(1)])] += word
+            out[q + np.uint64(512) + np.uint64(bins[p + np.uint64(2)])] += word
+            out[q + np.uint64(768) + np.uint64(bins[p + np.uint64(3)])] += word
+            p += np.uint64(4)
+            q += np.uint64(1024)
+
+
+@device
+def add_wide(bins, stride, grads, hesses, rows, start, stop, c0, c1, out_grad, out_hess):  # type: ignore[no-untyped-def]
+    """The same with two words a row, for gradients that need more bits than one word has."""
+    for k in range(start, stop):
+        i = np.int64(rows[k])
+        g, h = grads[i], hesses[i]
+        p = i * stride
+        for c in range(c0, c1):
+            q = c * 256 + np.int64(bins[p + c])
+            out_grad[q] += g
+            out_hess[q] += h
+
+
+@device
+def flush(packed, out_grad, out_hess, q0, q1, packing):  # type: ignore[no-untyped-def]
+    """Move a block's packed sums to the wide words and clear them."""
+    for q in range(q0, q1):
+        v = packed[q]
+        packed[q] = 0
+        out_grad[q] += v >> packing.grad_shift
+        h = (v >> packing.hess_shift) & packing.hess_mask
+        out_hess[q] += (h << packing.count_bits) + (v & packing.count_mask)
+
+
+@device
+def add_blocks(bins, words, more_words, rows, start, stop, c0, c1, packing, packed, grad, hess):  # type: ignore[no-untyped-def]
+    """Add rows to wide histograms; `packed` (all zero before and after) holds one block at a time."""
+    if not packing.narrow:
+        add_wide(bins.by_row, bins.stride, words, more_words, rows, start, stop, c0, c1, grad, hess)
+        return
+    k = start
+    while k < stop:
+        end = min(stop, k + packing.block)
+        add_rows(bins.by_row, bins.stride, words, rows, k, end, c0, c1, packed)
+        flush(packed, grad, hess, c0 * 256, c1 * 256, packing)
+        k = end
+
+
+@device
+def build_columns(  # type: ignore[no-untyped-def]
+    bins, words, more_words, rows, start, stop, c0, c1, packing, wide, slot, pools, tid
+):
+    """A node's histogram for columns c0..c1, straight into its slot."""
+    if wide:
+        pools.grad[slot, c0 * 256 : c1 * 256] = 0
+        pools.hess[slot, c0 * 256 : c1 * 256] = 0
+        add_blocks(
+            bins, words, more_words, rows, start, stop, c0, c1, packing,
+            pools.own_packed[tid], pools.grad[slot], pools.hess[slot],
+        )  # fmt: skip
+    else:
+        pools.packed[slot, c0 * 256 : c1 * 256] = 0
+        add_rows(bins.by_row, bins.stride, words, rows, start, stop, c0, c1, pools.packed[slot])
+
+
+@device
+def build_share(bins, words, more_words, rows, start, stop, packing, pools, tid):  # type: ignore[no-untyped-def]
+    """This thread's part of a large node's rows, all columns, into its own wide histogram."""
+    pools.own_grad[tid, :] = 0
+    pools.own_hess[tid, :] = 0
+    add_blocks(
+        bins, words, more_words, rows, start, stop, 0, bins.stride, packing,
+        pools.own_packed[tid], pools.own_grad[tid], pools.own_hess[tid],
+    )  # fmt: skip
+
+
+@device
+def merge_columns(pools, slot, n_threads, c0, c1):  # type: ignore[no-untyped-def]
+    """The sum of all threads' own histograms, for columns c0..c1, into a slot."""
+    q0, q1 = c0 * 256, c1 * 256
+    grad, hess = pools.grad[slot], pools.hess[slot]
+    own_grad, own_hess = pools.own_grad[0], pools.own_hess[0]
+    for q in range(q0, q1):
+        grad[q] = own_grad[q]
+        hess[q] = own_hess[q]
+    for t in range(1, n_threads):
+        own_grad, own_hess = pools.own_grad[t], pools.own_hess[t]
+        for q in range(q0, q1):
+            grad[q] += own_grad[q]
+            hess[q] += own_hess[q]
+
+
+@device
+def subtract_columns(  # type: ignore[no-untyped-def]
+    pools, packing, parent_wide, parent, small_wide, small, big_wide, big, c0, c1
+):
+    """big = parent - small for columns c0..c1; each histogram packed or wide; big may take the parent's place."""
+    q0, q1 = c0 * 256, c1 * 256
+    if not parent_wide:  # then all three are packed
+        p, s, b = pools.packed[parent], pools.packed[small], pools.packed[big]
+        for q in range(q0, q1):
+            b[q] = p[q] - s[q]
+        return
+    pg, ph = pools.grad[parent], pools.hess[parent]
+    if small_wide:
+        sg, sh, bg, bh = pools.grad[small], pools.hess[small], pools.grad[big], pools.hess[big]
+        for q in range(q0, q1):  # small is not the larger one, so big is wide too
+            bg[q] = pg[q] - sg[q]
+            bh[q] = ph[q] - sh[q]
+        return
+    s = pools.packed[small]
+    if big_wide:
+        bg, bh = pools.grad[big], pools.hess[big]
+        for q in range(q0, q1):
+            v = s[q]
+            h = (v >> packing.hess_shift) & packing.hess_mask
+            bg[q] = pg[q] - (v >> packing.grad_shift)
+            bh[q] = ph[q] - ((h << packing.count_bits) + (v & packing.count_mask))
+        return
+    b = pools.packed[big]
+    mask = (np.int64(1) << packing.count_bits) - np.int64(1)
+    for q in range(q0, q1):
+        h = ph[q] >> packing.count_bits
+        h = (h << packing.hess_shift) if packing.hess_shift > 0 else np.int64(0)  # else the count field is the hess
+        b[q] = (pg[q] << packing.grad_shift) + h + (ph[q] & mask) - s[q]
+
+
+@kernel
+def histogram_of_rows(bins, words, more_words, rows, packing, pools):  # type: ignore[no-untyped-def]
+    """The wide histogram of the given rows into slot 0: one step of growth on its own, for tests and measurements."""
+    build_columns(
+        bins, words, more_words, rows, 0, rows.shape[0], 0, bins.stride, packing, True, 0, pools, 0
+    )

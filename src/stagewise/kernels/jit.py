@@ -1,0 +1,176 @@
+"""How kernels are compiled, and the few machine operations that Numba does not offer by itself.
+
+`@kernel` marks a function that Python calls: GIL-free, cached on disk. `@device` marks a helper that only kernels
+call. Numba's cache looks at the file of the kernel alone, so a device function edited in another file would leave a
+stale cache; here the stamp of every cached kernel covers all files of this package.
+
+With NUMBA_DISABLE_JIT=1 everything below runs as plain Python, one thread at a time.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import config
+from numba.extending import intrinsic
+
+__all__ = [
+    "JIT",
+    "atomic_add",
+    "atomic_load",
+    "device",
+    "float_bits",
+    "from_bits",
+    "kernel",
+    "prefetch",
+    "trailing_zeros",
+    "yield_core",
+]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+JIT = not config.DISABLE_JIT
+"""False when NUMBA_DISABLE_JIT=1: kernels are then plain Python functions."""
+
+
+def _sources_stamp() -> str:
+    digest = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+_STAMP = _sources_stamp()
+
+
+def _with_stamp(dispatcher: Any) -> Any:
+    """Make the cache of `dispatcher` depend on every kernel source, not on its own file only."""
+    dispatcher._cache._cache_file._source_stamp = _STAMP
+    return dispatcher
+
+
+def kernel(function: F) -> F:
+    """Compile a function that Python calls. Nothing inside may raise: division follows IEEE, not Python."""
+    if not JIT:
+
+        @functools.wraps(function)
+        def plain(*args: Any) -> Any:
+            with np.errstate(all="ignore"):  # wrap-around and division by zero are silent in compiled code too
+                return function(*args)
+
+        return plain  # type: ignore[return-value]
+    try:
+        return _with_stamp(numba.njit(nogil=True, cache=True, error_model="numpy")(function))
+    except RuntimeError:  # no folder can be written: compile in every process rather than fail
+        return numba.njit(nogil=True, error_model="numpy")(function)
+
+
+def device(function: F) -> F:
+    """Compile a helper of kernels; it becomes part of the cached kernels that call it."""
+    return function if not JIT else numba.njit(nogil=True, error_model="numpy")(function)
+
+
+def _pointer(context: Any, builder: Any, array_type: Any, array: Any, index: Any) -> Any:
+    return builder.gep(context.make_array(array_type)(context, builder, array).data, [index])
+
+
+if JIT:
+
+    @intrinsic
+    def atomic_add(typing, array, index, value):  # type: ignore[no-untyped-def]
+        """Add to array[index] as one indivisible step; returns the value before."""
+
+        def codegen(context, builder, sig, args):  # type: ignore[no-untyped-def]
+            return builder.atomic_rmw("add", _pointer(context, builder, sig.args[0], *args[:2]), args[2], "seq_cst")
+
+        return types.int64(array, types.int64, types.int64), codegen
+
+    @intrinsic
+    def atomic_load(typing, array, index):  # type: ignore[no-untyped-def]
+        """Read array[index] afresh, after everything that was written before it was set."""
+
+        def codegen(context, builder, sig, args):  # type: ignore[no-untyped-def]
+            return builder.load_atomic(_pointer(context, builder, sig.args[0], *args), "acquire", 8)
+
+        return types.int64(array, types.int64), codegen
+
+    @intrinsic
+    def prefetch(typing, array, index):  # type: ignore[no-untyped-def]
+        """Ask for the cache line of array[index]; never faults, returns nothing."""
+
+        def codegen(context, builder, sig, args):  # type: ignore[no-untyped-def]
+            i32, p8 = ir.IntType(32), ir.IntType(8).as_pointer()
+            pointer = builder.bitcast(_pointer(context, builder, sig.args[0], *args), p8)
+            signature = ir.FunctionType(ir.VoidType(), [p8, i32, i32, i32])
+            function = builder.module.declare_intrinsic("llvm.prefetch", [p8], signature)
+            builder.call(function, [pointer, i32(0), i32(3), i32(1)])
+            return context.get_dummy_value()
+
+        return types.void(array, index), codegen
+
+    @intrinsic
+    def float_bits(typing, value):  # type: ignore[no-untyped-def]
+        """The 64 bits of a float64, as int64."""
+
+        def codegen(context, builder, sig, args):  # type: ignore[no-untyped-def]
+            return builder.bitcast(args[0], ir.IntType(64))
+
+        return types.int64(types.float64), codegen
+
+    @intrinsic
+    def from_bits(typing, bits):  # type: ignore[no-untyped-def]
+        """The float64 with these 64 bits."""
+
+        def codegen(context, builder, sig, args):  # type: ignore[no-untyped-def]
+            return builder.bitcast(args[0], ir.DoubleType())
+
+        return types.float64(types.int64), codegen
+
+    @intrinsic
+    def trailing_zeros(typing, word):  # type: ignore[no-untyped-def]
+        """Number of the lowest set bit (64 when none is set)."""
+
+        def codegen(context, builder, sig, args):  # type: ignore[no-untyped-def]
+            return builder.cttz(args[0], ir.IntType(1)(0))
+
+        return types.uint64(types.uint64), codegen
+
+    yield_core = types.ExternalFunction(
+        "SwitchToThread" if sys.platform == "win32" else "sched_yield", types.int32()
+    )
+    """Give the core to another thread, if one waits for it. A plain symbol, so that kernels stay cacheable."""
+
+else:
+
+    def atomic_add(array, index, value):  # type: ignore[no-untyped-def]
+        before = array[index]
+        array[index] += value
+        return before
+
+    def atomic_load(array, index):  # type: ignore[no-untyped-def]
+        return array[index]
+
+    def prefetch(array, index):  # type: ignore[no-untyped-def]
+        return None
+
+    def float_bits(value):  # type: ignore[no-untyped-def]
+        return np.float64(value).view(np.int64)
+
+    def from_bits(bits):  # type: ignore[no-untyped-def]
+        return np.int64(bits).view(np.float64)
+
+    def trailing_zeros(word):  # type: ignore[no-untyped-def]
+        word = int(word)
+        return np.uint64((word & -word).bit_length() - 1 if word else 64)
+
+    def yield_core():  # type: ignore[no-untyped-def]
+        return 0

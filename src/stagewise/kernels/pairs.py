@@ -1,0 +1,303 @@
+"""Gradient, second derivative and value of each loss, row by row, at the current raw predictions f.
+
+Every kernel here has one signature, so a loss is one loop and one class (losses/). Rows go in chunks: the `_rows` loop
+of the loss fills grad, hess and value of a chunk, plain enough for the compiler to vectorise (it needs loops that
+start at 0); `settle` then multiplies by the weights, notes the largest sizes (from which the fixed point is chosen) and
+adds the value to the exact sum. A kernel cannot take the loop as an argument and still be cached on disk: hence the
+same few lines in each.
+
+Formulas: ESL 10.6 and Friedman (2001) section 4. y is 0/1 for the two-class losses; log-loss works on the log-odds f,
+where the paper's F is half of it: f = 2F, so the paper's 2·y·F with y = ±1 is our ±f.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stagewise.kernels.exact import exact_exp, exact_log
+from stagewise.kernels.jit import device, kernel
+from stagewise.kernels.team import share
+
+__all__ = [
+    "CHUNK",
+    "absolute_error_pairs",
+    "exponential_pairs",
+    "huber_pairs",
+    "log_loss_pairs",
+    "multiclass_pairs",
+    "quantile_pairs",
+    "quantize",
+    "settle",
+    "squared_error_pairs",
+    "tweedie_pairs",
+]
+
+CHUNK = 1024
+"""Rows of a chunk: grad, hess and value together stay in the first-level cache."""
+
+
+@device
+def settle(weight, grad, hess, value, scale, bits, peaks, limbs):  # type: ignore[no-untyped-def]
+    """Weigh a chunk and take it into the peaks (|grad|, hess, |value|) and the exact sum of the value.
+
+    A value beyond the range of the sum (2**24 times the largest at the start) counts as that range: a deviance that
+    explodes reads as very large, never as NaN.
+    """
+    n = grad.shape[0]
+    if weight.shape[0] > 0:
+        for i in range(n):
+            grad[i] *= weight[i]
+            hess[i] *= weight[i]
+            value[i] *= weight[i]
+    top_g, top_h, top_v = peaks[0], peaks[1], peaks[2]
+    for i in range(n):
+        g, h, v = abs(grad[i]), hess[i], abs(value[i])
+        top_g = g if g > top_g else top_g
+        top_h = h if h > top_h else top_h
+        top_v = v if v > top_v else top_v
+    one = np.float64(1 << bits)
+    hi, lo = np.int64(0), np.int64(0)
+    for i in range(n):
+        v = value[i] * scale
+        v = v if v < 1.0 else 1.0
+        v = (v if v > -1.0 else -1.0) * one
+        high = np.trunc(v)
+        hi += np.int64(high)
+        lo += np.int64((v - high) * one)
+    peaks[0], peaks[1], peaks[2] = top_g, top_h, top_v
+    limbs[0] += hi
+    limbs[1] += lo
+
+
+@device
+def squared_error_rows(y, f, option, grad, hess, value):  # type: ignore[no-untyped-def]
+    """L = (y - f)² / 2; the value is (y - f)², so that the deviance is the mean squared error."""
+    for i in range(y.shape[0]):
+        r = f[i] - y[i]
+        grad[i] = r
+        hess[i] = 1.0
+        value[i] = r * r
+
+
+@kernel
+def squared_error_pairs(tid, n_threads, y, raw, weight, option, scale, bits, grad, hess, value, peaks, limbs):  # type: ignore[no-untyped-def]
+    """Pairs and value of `squared_error_rows` for this thread's rows."""
+    k0, k1 = share(0, y.shape[0], tid, n_threads)
+    for a in range(k0, k1, CHUNK):
+        b = min(a + CHUNK, k1)
+        squared_error_rows(y[a:b], raw[a:b], option, grad[a:b], hess[a:b], value[tid])
+        settle(weight[a:b], grad[a:b], hess[a:b], value[tid], scale, bits, peaks[tid], limbs[tid])
+
+
+@device
+def absolute_error_rows(y, f, option, grad, hess, value):  # type: ignore[no-untyped-def]
+    """L = |y - f|; grad is the sign of f - y."""
+    for i in range(y.shape[0]):
+        r = f[i] - y[i]
+        grad[i] = (1.0 if r > 0.0 else 0.0) - (1.0 if r < 0.0 else 0.0)
+        hess[i] = 1.0
+        value[i] = abs(r)
+
+
+@kernel
+def absolute_error_pairs(tid, n_threads, y, raw, weight, option, scale, bits, grad, hess, value, peaks, limbs):  # type: ignore[no-untyped-def]
+    """Pairs and value of `absolute_error_rows` for this thread's rows."""
+    k0, k1 = share(0, y.shape[0], tid, n_threads)
+    for a in range(k0, k1, CHUNK):
+        b = min(a + CHUNK, k1)
+        absolute_error_rows(y[a:b], raw[a:b], option, grad[a:b], hess[a:b], value[tid])
+        settle(weight[a:b], grad[a:b], hess[a:b], value[tid], scale, bits, peaks[tid], limbs[tid])
+
+
+@device
+def huber_rows(y, f, option, grad, hess, value):  # type: ignore[no-untyped-def]
+    """L = (y - f)²/2 for |y - f| <= δ, δ(|y - f| - δ/2) beyond; option[0] = δ of this stage."""
+    delta = option[0]
+    for i in range(y.shape[0]):
+        r = f[i] - y[i]
+        size = abs(r)
+        inside = size if size < delta else delta
+        grad[i] = inside if r > 0.0 else -inside
+        hess[i] = 1.0
+        value[i] = inside * (size - 0.5 * inside)
+
+
+@kernel
+def huber_pairs(tid, n_threads, y, raw, weight, option, scale, bits, grad, hess, value, peaks, limbs):  # type: ignore[no-untyped-def]
+    """Pairs and value of `huber_rows` for this thread's rows."""
+    k0, k1 = share(0, y.shape[0], tid, n_threads)
+    for a in range(k0, k1, CHUNK):
+        b = min(a + CHUNK, k1)
+        huber_rows(y[a:b], raw[a:b], option, grad[a:b], hess[a:b], value[tid])
+        settle(weight[a:b], grad[a:b], hess[a:b], value[tid], scale, bits, peaks[tid], limbs[tid])
+
+
+@device
+def quantile_rows(y, f, option, grad, hess, value):  # type: ignore[no-untyped-def]
+    """L = α(y - f) above, (1 - α)(f - y) below; option[0] = α."""
+    alpha = option[0]
+    for i in range(y.shape[0]):
+        r = y[i] - f[i]
+        slope = alpha if r > 0.0 else alpha - 1.0
+        grad[i] = -slope if r != 0.0 else 0.0
+        hess[i] = 1.0
+        value[i] = slope * r
+
+
+@kernel
+def quantile_pairs(tid, n_threads, y, raw, weight, option, scale, bits, grad, hess, value, peaks, limbs):  # type: ignore[no-untyped-def]
+    """Pairs and value of `quantile_rows` for this thread's rows."""
+    k0, k1 = share(0, y.shape[0], tid, n_threads)
+    for a in range(k0, k1, CHUNK):
+        b = min(a + CHUNK, k1)
+        quantile_rows(y[a:b], raw[a:b], option, grad[a:b], hess[a:b], value[tid])
+        settle(weight[a:b], grad[a:b], hess[a:b], value[tid], scale, bits, peaks[tid], limbs[tid])
+
+
+@device
+def tweedie_rows(y, f, option, grad, hess, value):  # type: ignore[no-untyped-def]
+    """Poisson (power 1), Tweedie (1 to 2) and gamma (2) with log link, μ = e^f; option[0] = power p.
+
+    grad = B - A and hess = (2 - p)·B + (p - 1)·A with A = y·μ^(1-p), B = μ^(2-p).
+    The value is half the unit deviance less a part that depends on y alone.
+    """
+    power = option[0]
+    if power == 1.0:
+        for i in range(y.shape[0]):
+            mean = exact_exp(f[i])
+            grad[i] = mean - y[i]
+            hess[i] = mean
+            value[i] = mean - y[i] * f[i]
+    elif power == 2.0:
+        for i in range(y.shape[0]):
+            ratio = y[i] * exact_exp(-f[i])
+            grad[i] = 1.0 - ratio
+            hess[i] = ratio
+            value[i] = ratio + f[i]
+    else:
+        for i in range(y.shape[0]):
+            big = exact_exp((2.0 - power) * f[i])
+            small = y[i] * exact_exp((1.0 - power) * f[i])
+            grad[i] = big - small
+            hess[i] = (2.0 - power) * big + (power - 1.0) * small
+            value[i] = big / (2.0 - power) + small / (power - 1.0)
+
+
+@kernel
+def tweedie_pairs(tid, n_threads, y, raw, weight, option, scale, bits, grad, hess, value, peaks, limbs):  # type: ignore[no-untyped-def]
+    """Pairs and value of `tweedie_rows` for this thread's rows."""
+    k0, k1 = share(0, y.shape[0], tid, n_threads)
+    for a in range(k0, k1, CHUNK):
+        b = min(a + CHUNK, k1)
+        tweedie_rows(y[a:b], raw[a:b], option, grad[a:b], hess[a:b], value[tid])
+        settle(weight[a:b], grad[a:b], hess[a:b], value[tid], scale, bits, peaks[tid], limbs[tid])
+
+
+@device
+def log_loss_rows(y, f, option, grad, hess, value):  # type: ignore[no-untyped-def]
+    """L = log(1 + e^f) - y·f, f the log-odds: p = 1/(1 + e^-f), grad = p - y, hess = p(1 - p)."""
+    for i in range(y.shape[0]):
+        e = exact_exp(-abs(f[i]))
+        inverse = 1.0 / (1.0 + e)
+        positive = f[i] if f[i] > 0.0 else 0.0
+        grad[i] = (1.0 if f[i] >= 0.0 else e) * inverse - y[i]
+        hess[i] = e * inverse * inverse
+        value[i] = exact_log(1.0 + e) + positive - y[i] * f[i]
+
+
+@kernel
+def log_loss_pairs(tid, n_threads, y, raw, weight, option, scale, bits, grad, hess, value, peaks, limbs):  # type: ignore[no-untyped-def]
+    """Pairs and value of `log_loss_rows` for this thread's rows."""
+    k0, k1 = share(0, y.shape[0], tid, n_threads)
+    for a in range(k0, k1, CHUNK):
+        b = min(a + CHUNK, k1)
+        log_loss_rows(y[a:b], raw[a:b], option, grad[a:b], hess[a:b], value[tid])
+        settle(weight[a:b], grad[a:b], hess[a:b], value[tid], scale, bits, peaks[tid], limbs[tid])
+
+
+@device
+def exponential_rows(y, f, option, grad, hess, value):  # type: ignore[no-untyped-def]
+    """L = e^(-s·f) with s = ±1 (ESL 10.4); grad = -s·L, hess = L."""
+    for i in range(y.shape[0]):
+        s = 2.0 * y[i] - 1.0
+        e = exact_exp(-s * f[i])
+        grad[i] = -s * e
+        hess[i] = e
+        value[i] = e
+
+
+@kernel
+def exponential_pairs(tid, n_threads, y, raw, weight, option, scale, bits, grad, hess, value, peaks, limbs):  # type: ignore[no-untyped-def]
+    """Pairs and value of `exponential_rows` for this thread's rows."""
+    k0, k1 = share(0, y.shape[0], tid, n_threads)
+    for a in range(k0, k1, CHUNK):
+        b = min(a + CHUNK, k1)
+        exponential_rows(y[a:b], raw[a:b], option, grad[a:b], hess[a:b], value[tid])
+        settle(weight[a:b], grad[a:b], hess[a:b], value[tid], scale, bits, peaks[tid], limbs[tid])
+
+
+@device
+def multiclass_rows(y, raw, a, b, grad, hess, value, top, total):  # type: ignore[no-untyped-def]
+    """K-class log-loss: p_k = softmax(f)_k, grad_k = p_k - [y = k], hess_k = K/(K-1)·p_k(1 - p_k).
+
+    The factor makes the Newton step of a leaf Friedman's (K-1)/K·Σỹ / Σ|ỹ|(1 - |ỹ|) (Algorithm 6). y holds class
+    numbers of rows a..b; raw, grad and hess are (K, n_rows). top and total are scratch.
+    """
+    n_classes, n = raw.shape[0], b - a
+    factor = n_classes / (n_classes - 1.0)
+    f = raw[0, a:b]  # one contiguous piece of a class at a time: a strided view would not be vectorised
+    for i in range(n):
+        top[i] = f[i]
+        total[i] = 0.0
+    for k in range(1, n_classes):
+        f = raw[k, a:b]
+        for i in range(n):
+            top[i] = f[i] if f[i] > top[i] else top[i]
+    for k in range(n_classes):
+        f, e = raw[k, a:b], grad[k, a:b]
+        for i in range(n):
+            e[i] = exact_exp(f[i] - top[i])
+            total[i] += e[i]
+    for i in range(n):
+        value[i] = exact_log(total[i]) + top[i]
+        total[i] = 1.0 / total[i]
+    for i in range(n):
+        value[i] -= raw[np.int64(y[i]), a + i]
+    for k in range(n_classes):
+        g, h = grad[k, a:b], hess[k, a:b]
+        for i in range(n):
+            p = g[i] * total[i]
+            g[i] = p - (1.0 if y[i] == k else 0.0)
+            h[i] = factor * p * (1.0 - p)
+
+
+@kernel
+def multiclass_pairs(tid, n_threads, y, raw, weight, option, scale, bits, grad, hess, value, peaks, limbs):  # type: ignore[no-untyped-def]
+    """Pairs and value of `multiclass_rows` for this thread's rows; raw, grad and hess are (K, n_rows)."""
+    k0, k1 = share(0, y.shape[0], tid, n_threads)
+    top, total = np.empty(CHUNK), np.empty(CHUNK)
+    for a in range(k0, k1, CHUNK):
+        b = min(a + CHUNK, k1)
+        multiclass_rows(y[a:b], raw, a, b, grad, hess, value[tid], top, total)
+        for k in range(raw.shape[0]):
+            settle(weight[a:b], grad[k, a:b], hess[k, a:b], value[tid], scale, bits, peaks[tid], limbs[tid])
+            value[tid, :] = 0.0  # the value is counted once
+
+
+@kernel
+def quantize(tid, n_threads, grad, hess, packing, words, more_words, lost):  # type: ignore[no-untyped-def]
+    """Turn pairs into packed words (or two words a row). lost[tid, 0] counts rows whose gradient keeps under 4 bits."""
+    k0, k1 = share(0, grad.shape[0], tid, n_threads)
+    few = 0
+    if packing.narrow:
+        for i in range(k0, k1):
+            g = np.int64(np.rint(grad[i] * packing.grad_scale))
+            h = np.int64(np.rint(hess[i] * packing.hess_scale))
+            few += (abs(g) < 8) & (grad[i] != 0.0)
+            words[i] = (g << packing.grad_shift) + (h << packing.hess_shift) + 1
+    else:
+        for i in range(k0, k1):
+            words[i] = np.int64(np.rint(grad[i] * packing.grad_scale))
+            h = np.int64(np.rint(hess[i] * packing.hess_scale))
+            more_words[i] = (h << packing.count_bits) + 1
+    lost[tid, 0] = few

@@ -1,0 +1,174 @@
+"""Prediction from raw values, and applying a tree to binned rows.
+
+Trees of at most 64 leaves: the leaves of a tree are the bits of a word, numbered from left to right. A test that
+fails clears the leaves of its left subtree; when all tests are done, the lowest bit left is the leaf. Every test of a
+tree is applied to a whole block of rows before the next one, without a branch or a gather, which the compiler turns
+into vector code. (Lucchese et al., QuickScorer, SIGIR 2015, with rows instead of features in the inner loop.)
+
+Larger trees, and single rows: a walk from node to child of a fixed number of steps; leaves point to themselves.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stagewise.kernels.jit import device, kernel, trailing_zeros
+from stagewise.kernels.partition import MISSING
+from stagewise.kernels.team import share
+
+__all__ = ["Masks", "Walks", "add_tree_binned", "leaf_masks", "predict_masks", "predict_walks", "tree_leaves"]
+
+BLOCK = 128
+"""Rows of a block: the leaf words and one column of values stay in the first-level cache."""
+
+
+class Walks(NamedTuple):
+    """All trees, node after node; the right child stands next to the left one."""
+
+    feature: np.ndarray  # int32
+    threshold: np.ndarray  # float64: value <= threshold goes left
+    missing_left: np.ndarray  # uint8
+    left: np.ndarray  # int32, within the tree; a leaf's is its own number
+    value: np.ndarray  # float64, of leaves
+    start: np.ndarray  # int64 (n_trees + 1)
+    depth: np.ndarray  # int64 (n_trees)
+    output: np.ndarray  # int64 (n_trees): which class the tree adds to
+
+
+class Masks(NamedTuple):
+    """The tests of all trees as masks over leaves; within a tree first those that send missing values right."""
+
+    feature: np.ndarray  # int32
+    threshold: np.ndarray  # float64
+    keep: np.ndarray  # uint64: leaves that survive when the test fails
+    start: np.ndarray  # int64 (n_trees + 1)
+    missing_left: np.ndarray  # int64 (n_trees): where the tests begin that send missing values left
+    value: np.ndarray  # float64: leaf values, 64 a tree at the most
+    value_start: np.ndarray  # int64 (n_trees)
+    output: np.ndarray  # int64 (n_trees)
+
+
+@kernel
+def leaf_masks(walks, out_count, masks, leaf_node):  # type: ignore[no-untyped-def]
+    """Fill `masks` from `walks`; out_count and leaf_node (int64, n_nodes each) are scratch and the node of each leaf."""
+    at = 0
+    at_value = 0
+    n_trees = walks.start.shape[0] - 1
+    for t in range(n_trees):
+        s, e = walks.start[t], walks.start[t + 1]
+        first = leaf_node  # reused: first leaf number of a node while the tree is handled
+        for k in range(e - s - 1, -1, -1):
+            left = walks.left[s + k]
+            out_count[k] = 1 if left == k else out_count[left] + out_count[left + 1]
+        first[0] = 0
+        for k in range(e - s):
+            left = walks.left[s + k]
+            if left != k:
+                first[left] = first[k]
+                first[left + 1] = first[k] + out_count[left]
+        masks.start[t] = at
+        masks.value_start[t] = at_value
+        masks.output[t] = walks.output[t]
+        for side in range(2):
+            if side == 1:
+                masks.missing_left[t] = at
+            for k in range(e - s):
+                left = walks.left[s + k]
+                if left != k and walks.missing_left[s + k] == side:
+                    masks.feature[at] = walks.feature[s + k]
+                    masks.threshold[at] = walks.threshold[s + k]
+                    ones = (np.uint64(1) << np.uint64(out_count[left])) - np.uint64(1)
+                    masks.keep[at] = ~(ones << np.uint64(first[left]))
+                    at += 1
+        for k in range(e - s):
+            if walks.left[s + k] == k:
+                masks.value[at_value + first[k]] = walks.value[s + k]
+        at_value += out_count[0]
+    masks.start[n_trees] = at
+
+
+@kernel
+def predict_masks(tid, n_threads, X, masks, t0, t1, columns, words, out):  # type: ignore[no-untyped-def]
+    """out[output, row] += the leaf values of trees t0..t1. columns (n_threads, f, BLOCK) and words are scratch."""
+    n_columns = X.shape[1]
+    k0, k1 = share(0, X.shape[0], tid, n_threads)
+    x, word = columns[tid], words[tid]
+    full = ~np.uint64(0)
+    for a in range(k0, k1, BLOCK):
+        n = min(BLOCK, k1 - a)
+        for r in range(n):
+            for j in range(n_columns):
+                x[j, r] = X[a + r, j]
+        for t in range(t0, t1):
+            for r in range(BLOCK):
+                word[r] = full
+            for k in range(masks.start[t], masks.missing_left[t]):
+                column, cut, keep = x[masks.feature[k]], masks.threshold[k], masks.keep[k]
+                for r in range(BLOCK):
+                    word[r] &= full if column[r] <= cut else keep
+            for k in range(masks.missing_left[t], masks.start[t + 1]):
+                column, cut, keep = x[masks.feature[k]], masks.threshold[k], masks.keep[k]
+                for r in range(BLOCK):
+                    word[r] &= keep if column[r] > cut else full
+            first, target = masks.value_start[t], out[masks.output[t]]
+            for r in range(n):
+                target[a + r] += masks.value[first + np.int64(trailing_zeros(word[r]))]
+
+
+@device
+def step(X, i, walks, s, k):  # type: ignore[no-untyped-def]
+    """The child of node k that row i goes to."""
+    v = X[i, walks.feature[s + k]]
+    right = (v > walks.threshold[s + k]) | ((v != v) & (walks.missing_left[s + k] == 0))
+    return walks.left[s + k] + right
+
+
+@kernel
+def predict_walks(tid, n_threads, X, walks, t0, t1, out):  # type: ignore[no-untyped-def]
+    """The same by walking; for trees of more than 64 leaves and for few rows."""
+    k0, k1 = share(0, X.shape[0], tid, n_threads)
+    at = np.zeros(16, np.int64)
+    for a in range(k0, k1, 16):
+        n = min(16, k1 - a)
+        for t in range(t0, t1):
+            s = walks.start[t]
+            at[:] = 0
+            for _ in range(walks.depth[t]):
+                for r in range(n):
+                    at[r] = step(X, a + r, walks, s, at[r])
+            target = out[walks.output[t]]
+            for r in range(n):
+                target[a + r] += walks.value[s + at[r]]
+
+
+@kernel
+def tree_leaves(tid, n_threads, X, walks, out):  # type: ignore[no-untyped-def]
+    """out[row, tree] = the node number of the leaf that the row ends in."""
+    k0, k1 = share(0, X.shape[0], tid, n_threads)
+    for t in range(walks.depth.shape[0]):
+        s = walks.start[t]
+        for i in range(k0, k1):
+            k = np.int64(0)
+            for _ in range(walks.depth[t]):
+                k = step(X, i, walks, s, k)
+            out[i, t] = k
+
+
+@kernel
+def add_tree_binned(tid, n_threads, bins, index, feature, cut, missing_left, left, value, dense, out):  # type: ignore[no-untyped-def]
+    """out[row] += the leaf value of one tree for binned rows; `index` names the rows (all when it is empty).
+
+    left[k] < 0 marks a leaf; cut[k] is the last bin that goes left. dense: out[r] belongs to index[r].
+    """
+    some = index.shape[0] > 0
+    k0, k1 = share(0, index.shape[0] if some else out.shape[0], tid, n_threads)
+    for r in range(k0, k1):
+        i = np.int64(index[r]) if some else r
+        k = np.int64(0)
+        while left[k] >= 0:
+            code = np.int64(bins.by_row[i * bins.stride + feature[k]])
+            goes_left = missing_left[k] != 0 if code == MISSING else code <= cut[k]
+            k = np.int64(left[k]) + (0 if goes_left else 1)
+        out[r if dense else i] += value[k]

@@ -1,0 +1,168 @@
+"""Growing a symmetric tree: one split for all nodes of a level, the one that improves their sum most.
+
+A node for which the level's split is not allowed (too few rows or too little weight on a side) stays a leaf, so the
+limits of a tree hold for every leaf of a symmetric tree as well.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stagewise.kernels.exact import mix
+from stagewise.kernels.grow import (
+    GRAD,
+    HESS,
+    SLOT,
+    START,
+    STOP,
+    add_children,
+    begin,
+    build_children,
+    build_root,
+    can_split,
+    columns_of,
+    is_wide,
+    partition_node,
+)
+from stagewise.kernels.jit import device, kernel
+from stagewise.kernels.split import (
+    BIN,
+    COLUMN,
+    COUNT_LEFT,
+    GRAD_LEFT,
+    HESS_LEFT,
+    MISSING_LEFT,
+    NOT_SEEN,
+    column_threshold,
+    decode_column,
+    improvement,
+    split_gains,
+)
+from stagewise.kernels.team import barrier
+
+__all__ = ["grow_symmetric"]
+
+
+@device
+def add_gains(sums, n, side, node, nodes, limits, packing, gains, total):  # type: ignore[no-untyped-def]
+    """total[b] += the improvement of the split after bin b in one node; nothing where it is not allowed there."""
+    G, H = nodes.state[node, GRAD], nodes.state[node, HESS]
+    C = nodes.state[node, STOP] - nodes.state[node, START]
+    if side:
+        split_gains(sums, n, sums[3, 0], sums[4, 0], sums[5, 0], G, H, C, limits, packing, gains)
+    else:
+        split_gains(sums, n, 0, 0, 0, G, H, C, limits, packing, gains)
+    for b in range(n):
+        if gains[b] >= 0.0:
+            total[b] += improvement(gains[b], G, H, limits, packing)
+
+
+@device
+def scan_level(bins, nodes, first, last, level, limits, shape, packing, pools, work, tid, n_threads):  # type: ignore[no-untyped-def]
+    """This thread's best split for all nodes first..last together."""
+    best = 0.0
+    c0, c1 = columns_of(bins.stride, tid, n_threads)
+    n_columns = bins.n_bins.shape[0]
+    sums, gains, found = work.sums[tid], work.gains[tid, 0], work.found[tid, 0]
+    key = limits.key + np.uint64(level)
+    sampled = limits.max_columns < n_columns
+    threshold = np.uint64(0)
+    if sampled:
+        threshold = column_threshold(key, n_columns, limits.tree_columns, limits.max_columns)
+    for j in range(c0, min(c1, n_columns)):
+        if not limits.tree_columns[j] or (sampled and mix(key, j) > threshold):
+            continue
+        n = bins.n_bins[j]
+        work.gains[tid, 1, :] = 0.0
+        work.gains[tid, 2, :] = 0.0
+        missing = False
+        for node in range(first, last):
+            if can_split(nodes, node, limits, shape):
+                decode_column(pools, is_wide(nodes, node, packing), nodes.state[node, SLOT], j, n, packing, sums)
+                missing |= sums[5, 0] > 0
+                add_gains(sums, n, 0, node, nodes, limits, packing, gains, work.gains[tid, 1])
+                add_gains(sums, n - 1, 1, node, nodes, limits, packing, gains, work.gains[tid, 2])
+        for side in range(2 if missing else 1):
+            total = work.gains[tid, 1 + side]
+            for b in range(n):
+                if total[b] > best:
+                    best = total[b]
+                    found[COLUMN], found[BIN], found[MISSING_LEFT] = j, b, side if missing else NOT_SEEN
+    work.found_gain[tid, 0] = best
+
+
+@device
+def take_split(bins, nodes, node, found, limits, packing, pools, sums, gains):  # type: ignore[no-untyped-def]
+    """Write the level's split as this node's, with its sums and its own share of the improvement; none if not allowed."""
+    j, b = found[COLUMN], found[BIN]
+    side = 1 if found[MISSING_LEFT] == 1 else 0
+    decode_column(
+        pools, is_wide(nodes, node, packing), nodes.state[node, SLOT], j, bins.n_bins[j], packing, sums
+    )
+    gains[: b + 1] = 0.0
+    add_gains(sums, b + 1, side, node, nodes, limits, packing, gains, gains[256:])
+    if gains[b] < 0.0:
+        nodes.gain[node] = -1.0
+        return
+    nodes.split[node, COLUMN], nodes.split[node, BIN], nodes.split[node, MISSING_LEFT] = j, b, found[MISSING_LEFT]
+    nodes.split[node, GRAD_LEFT] = sums[0, b] + (sums[3, 0] if side else 0)
+    nodes.split[node, HESS_LEFT] = sums[1, b] + (sums[4, 0] if side else 0)
+    nodes.split[node, COUNT_LEFT] = sums[2, b] + (sums[5, 0] if side else 0)
+    G, H = nodes.state[node, GRAD], nodes.state[node, HESS]
+    gain = improvement(gains[b], G, H, limits, packing)
+    nodes.gain[node] = gain if gain > 0.0 else 1e-300  # split all the same: the level as a whole improves
+
+
+@device
+def choose_level(bins, nodes, first, last, limits, shape, packing, pools, work, n_threads):  # type: ignore[no-untyped-def]
+    """The best of the threads' findings becomes the split of the level's nodes (one thread does this)."""
+    best = 0
+    for t in range(1, n_threads):
+        if work.found_gain[t, 0] > work.found_gain[best, 0]:
+            best = t
+    good = work.found_gain[best, 0] > max(limits.min_gain, 0.0)
+    scratch = np.zeros(512)
+    for node in range(first, last):
+        nodes.gain[node] = -1.0
+        if good and can_split(nodes, node, limits, shape):
+            take_split(bins, nodes, node, work.found[best, 0], limits, packing, pools, work.sums[0], scratch)
+
+
+@kernel
+def grow_symmetric(tid, n_threads, bins, index, n_rows, packing, limits, shape, pools, work, nodes):  # type: ignore[no-untyped-def]
+    """Grow one symmetric tree; arguments and result as in `grow.grow`. There must be a slot for every leaf."""
+    if begin(bins, nodes, index, n_rows, work, packing, tid, n_threads):
+        return -1
+    if shape.max_leaves < 2 or not can_split(nodes, 0, limits, shape):
+        return 1
+    if build_root(bins, nodes, work, packing, pools, tid, n_threads):
+        return -1
+    first, last, level = 0, 1, 0
+    while level < shape.max_depth and last > first:
+        scan_level(bins, nodes, first, last, level, limits, shape, packing, pools, work, tid, n_threads)
+        if barrier(work.gate, n_threads):
+            return -1
+        if tid == 0:
+            choose_level(bins, nodes, first, last, limits, shape, packing, pools, work, n_threads)
+        if barrier(work.gate, n_threads):
+            return -1
+        n_nodes = last
+        for node in range(first, last):
+            if nodes.gain[node] <= 0.0:
+                continue
+            n_left, off = partition_node(bins, nodes, node, work, tid, n_threads)
+            if off:
+                return -1
+            if tid == 0:
+                add_children(nodes, node, n_nodes, n_left)
+            if barrier(work.gate, n_threads):
+                return -1
+            n_nodes += 2
+            if level + 1 < shape.max_depth and build_children(
+                bins, nodes, node, True, True, work, packing, pools, tid, n_threads
+            ):
+                return -1
+            if barrier(work.gate, n_threads):
+                return -1
+        first, last, level = last, n_nodes, level + 1
+    return last

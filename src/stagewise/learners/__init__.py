@@ -1,0 +1,1 @@
+"""Base learners: what a stage fits to its pairs."""

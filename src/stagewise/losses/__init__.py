@@ -1,0 +1,1 @@
+"""Losses: what a fit minimises. One loop in kernels/pairs.py and one class here for each."""

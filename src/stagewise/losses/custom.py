@@ -1,0 +1,80 @@
+"""Compiling a user's scalar loss functions into a kernel as fast as the built-in ones."""
+
+from __future__ import annotations
+
+import math
+import types
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import numba
+import numpy as np
+
+from stagewise.errors import ParameterError
+from stagewise.kernels.exact import exact_exp, exact_expm1, exact_log, exact_log1p, exact_tanh
+from stagewise.kernels.jit import JIT
+from stagewise.kernels.pairs import CHUNK, settle
+from stagewise.kernels.team import share
+
+__all__ = ["compiled_pairs"]
+
+_OURS = {"exp": exact_exp, "log": exact_log, "log1p": exact_log1p, "expm1": exact_expm1, "tanh": exact_tanh}
+_compiled: weakref.WeakKeyDictionary[type, Callable[..., None]] = weakref.WeakKeyDictionary()
+
+
+def _module_with_ours(module: types.ModuleType) -> types.ModuleType:
+    """A copy of math or numpy whose exp, log, ... are the reproducible ones that the compiler can vectorise."""
+    copy = types.ModuleType(module.__name__)
+    copy.__dict__.update(module.__dict__)
+    copy.__dict__.update(_OURS)
+    return copy
+
+
+def _reproducible(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same function, seeing our exp and log wherever it names those of math or numpy."""
+    if not JIT:
+        return function
+    swaps: dict[int, Any] = {id(math): _module_with_ours(math), id(np): _module_with_ours(np)}
+    for name, ours in _OURS.items():
+        swaps[id(getattr(math, name))] = ours
+        swaps[id(getattr(np, name))] = ours
+    seen = {name: swaps.get(id(value), value) for name, value in function.__globals__.items()}
+    copy = types.FunctionType(function.__code__, seen, function.__name__, function.__defaults__, function.__closure__)
+    return numba.njit(error_model="numpy")(copy)  # type: ignore[no-any-return]
+
+
+def _function(kind: type, name: str) -> Callable[..., Any]:
+    function = getattr(kind, name, None)
+    function = getattr(function, "__func__", function)
+    if not isinstance(function, types.FunctionType) or function.__code__.co_argcount != 2:
+        raise ParameterError(
+            f"{kind.__name__} needs a function `{name}(y, f)` of two numbers (no self); see stagewise.Loss."
+        )
+    return _reproducible(function)
+
+
+def compiled_pairs(kind: type) -> Callable[..., None]:
+    """The pairs kernel of a Loss subclass; compiled once for each class and process."""
+    if kind not in _compiled:
+        value_of, grad_of, hess_of = (_function(kind, name) for name in ("loss", "gradient", "hessian"))
+
+        def rows(y, f, grad, hess, value):  # type: ignore[no-untyped-def]
+            for i in range(y.shape[0]):
+                grad[i] = grad_of(y[i], f[i])
+                hess[i] = hess_of(y[i], f[i])
+                value[i] = value_of(y[i], f[i])
+
+        rows_compiled = numba.njit(error_model="numpy")(rows) if JIT else rows
+
+        def pairs(  # type: ignore[no-untyped-def]
+            tid, n_threads, y, raw, weight, option, scale, bits, grad, hess, value, peaks, limbs
+        ):
+            k0, k1 = share(0, y.shape[0], tid, n_threads)
+            for a in range(k0, k1, CHUNK):
+                b = min(a + CHUNK, k1)
+                rows_compiled(y[a:b], raw[a:b], grad[a:b], hess[a:b], value[tid])
+                settle(weight[a:b], grad[a:b], hess[a:b], value[tid], scale, bits, peaks[tid], limbs[tid])
+
+        _compiled[kind] = numba.njit(nogil=True, error_model="numpy")(pairs) if JIT else pairs
+    return _compiled[kind]

@@ -1,0 +1,1 @@
+"""Trees as frozen arrays, and forests of them laid out for prediction."""

@@ -1,0 +1,105 @@
+"""All trees of a model laid out for prediction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from stagewise.kernels.predict import (
+    BLOCK,
+    Masks,
+    Walks,
+    leaf_masks,
+    predict_masks,
+    predict_walks,
+    tree_leaves,
+)
+from stagewise.kernels.team import Team
+from stagewise.tree.tree import Tree
+
+__all__ = ["Forest"]
+
+_FEW_ROWS = 8
+"""Under this many rows walking each tree beats testing all of its nodes for a whole block."""
+
+_ROWS_A_THREAD = 2_000_000
+"""Row × tree steps that are worth a thread."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Forest:
+    """Read-only arrays of all trees; tree t adds to output `walks.output[t]`."""
+
+    walks: Walks
+    masks: Masks | None  # None when a tree has more than 64 leaves
+
+    @classmethod
+    def of(cls, trees: Sequence[Tree], outputs: Sequence[int]) -> Forest:
+        """Lay out trees; outputs names the class (or 0) that each adds to."""
+        sizes = np.array([tree.n_nodes for tree in trees], np.int64)
+        start = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
+        joined = {
+            name: np.concatenate([getattr(tree, name) for tree in trees]) if trees else np.empty(0, kind)
+            for name, kind in (
+                ("feature", np.int32), ("threshold", np.float64), ("missing_left", np.uint8),
+                ("left", np.int32), ("value", np.float64), ("depth", np.int32),
+            )
+        }  # fmt: skip
+        leaf = joined["left"] < 0
+        number = np.arange(start[-1]) - np.repeat(start[:-1], sizes)
+        depth = np.maximum.reduceat(joined["depth"], start[:-1]) if len(trees) else np.empty(0)
+        walks = Walks(
+            feature=np.where(leaf, 0, joined["feature"]).astype(np.int32),
+            threshold=np.where(leaf, np.inf, joined["threshold"]),
+            missing_left=np.where(leaf, 1, joined["missing_left"]).astype(np.uint8),
+            left=np.where(leaf, number, joined["left"]).astype(np.int32),
+            value=joined["value"],
+            start=start,
+            depth=depth.astype(np.int64),
+            output=np.asarray(outputs, np.int64),
+        )
+        n_leaves = np.add.reduceat(leaf.astype(np.int64), start[:-1]) if len(trees) else np.empty(0, np.int64)
+        return cls(walks, _masks(walks, n_leaves) if len(trees) and n_leaves.max() <= 64 else None)
+
+    @property
+    def n_trees(self) -> int:
+        return len(self.walks.depth)
+
+    def add(self, X: np.ndarray, out: np.ndarray, first: int = 0, last: int | None = None, n_threads: int = 1) -> None:
+        """out[output, row] += the trees first..last, for a row-major float matrix X; out is float64 (n_outputs, n)."""
+        last = self.n_trees if last is None else last
+        n = X.shape[0]
+        threads = max(1, min(n_threads, n * (last - first) // _ROWS_A_THREAD, n // BLOCK))
+        with Team(threads) as team:
+            if self.masks is None or n < _FEW_ROWS:
+                team.run(predict_walks, X, self.walks, first, last, out)
+                return
+            columns = np.zeros((team.n_threads, X.shape[1], BLOCK), X.dtype)
+            words = np.empty((team.n_threads, BLOCK), np.uint64)
+            team.run(predict_masks, X, self.masks, first, last, columns, words, out)
+
+    def leaves(self, X: np.ndarray, n_threads: int = 1) -> np.ndarray:
+        """(n_rows, n_trees): the node number of each row's leaf."""
+        out = np.empty((X.shape[0], self.n_trees), np.int64)
+        with Team(max(1, min(n_threads, out.size // _ROWS_A_THREAD))) as team:
+            team.run(tree_leaves, X, self.walks, out)
+        return out
+
+
+def _masks(walks: Walks, n_leaves: np.ndarray) -> Masks:
+    n_trees, n_nodes, total = len(n_leaves), len(walks.left), int(n_leaves.sum())
+    n_tests = n_nodes - total
+    masks = Masks(
+        feature=np.empty(n_tests, np.int32),
+        threshold=np.empty(n_tests),
+        keep=np.empty(n_tests, np.uint64),
+        start=np.empty(n_trees + 1, np.int64),
+        missing_left=np.empty(n_trees, np.int64),
+        value=np.empty(total),
+        value_start=np.empty(n_trees, np.int64),
+        output=np.empty(n_trees, np.int64),
+    )
+    leaf_masks(walks, np.empty(n_nodes, np.int64), masks, np.empty(n_nodes, np.int64))
+    return masks
