@@ -67,6 +67,7 @@ class CpuBackend:
         self._words = np.empty(n_rows, np.int64)
         self._more_words = np.empty(1, np.int64)
         self._lost = np.zeros((n_threads, 8), np.int64)
+        self.clock = np.zeros(4, np.int64)
         self._keys = np.empty(0, np.uint64)
         self._key_counts = np.empty(0, np.int64)
         self._make_room()
@@ -143,7 +144,8 @@ class CpuBackend:
         n_rows = len(index) or self.n_rows
         nodes, shape = self._nodes, self._shape()
         work = Work(
-            self.rows, self._spare, self._words, self._more_words, *self._scratch, self._free, self._room, self.team.gate
+            self.rows, self._spare, self._words, self._more_words, *self._scratch, self._free, self._room, self.team.gate,
+            self.clock,
         )
         function = grow_symmetric if params.growth == "symmetric" else grow
         n_nodes = self.team.run(

@@ -119,8 +119,8 @@ _ROUND_BITS = np.int64(4843621399236968448)
 
 
 @device
-def exact_exp(x):  # type: ignore[no-untyped-def]
-    """e**x within 1 ulp or two; 0 or huge (1e307) outside ±708. NaN gives some number: callers hold finite values."""
+def exp_parts(x):  # type: ignore[no-untyped-def]
+    """(e**r - 1, 2**k) with x = r + k·ln 2 and |r| at most ln(2)/2; x is first limited to ±708."""
     x = x if x > -708.0 else -708.0
     x = x if x < 708.0 else 708.0
     shifted = x * _LOG2_E + _ROUND
@@ -139,8 +139,14 @@ def exact_exp(x):  # type: ignore[no-untyped-def]
     p = p * r + 0.041666666666666664
     p = p * r + 0.16666666666666666
     p = p * r + 0.5
-    p = p * r * r + r + 1.0
-    return p * from_bits((float_bits(shifted) - _ROUND_BITS + np.int64(1023)) << np.int64(52))
+    return p * r * r + r, from_bits((float_bits(shifted) - _ROUND_BITS + np.int64(1023)) << np.int64(52))
+
+
+@device
+def exact_exp(x):  # type: ignore[no-untyped-def]
+    """e**x within 1 ulp or two; 0 or huge (1e307) outside ±708. NaN gives some number: callers hold finite values."""
+    p, power = exp_parts(x)
+    return (p + 1.0) * power
 
 
 @device
@@ -174,9 +180,9 @@ def exact_log1p(x):  # type: ignore[no-untyped-def]
 
 @device
 def exact_expm1(x):  # type: ignore[no-untyped-def]
-    """e**x - 1, also near 0: a series where the difference would cancel."""
-    near = x * (1.0 + x * (0.5 + x * (1.0 / 6.0 + x * (1.0 / 24.0 + x * (1.0 / 120.0 + x * (1.0 / 720.0))))))
-    return near if abs(x) < 0.01 else exact_exp(x) - 1.0
+    """e**x - 1, also near 0, where the power of two is 1 and nothing cancels (the difference would cost 60 ulp)."""
+    p, power = exp_parts(x)
+    return p * power + (power - 1.0)
 
 
 @device

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stagewise.kernels.histogram import build_columns, build_share, merge_columns, subtract_columns
-from stagewise.kernels.jit import device, kernel
+from stagewise.kernels.jit import cycles, device, kernel
 from stagewise.kernels.partition import collect_sides, divide
 from stagewise.kernels.split import BIN, COLUMN, GRAD_LEFT, HESS_LEFT, MISSING_LEFT, scan_columns
 from stagewise.kernels.team import barrier, share
@@ -26,6 +26,8 @@ LEAFWISE, LEVELWISE = 0, 1
 
 # columns of Nodes.state (int64)
 START, STOP, DEPTH, SLOT, GRAD, HESS, LEFT, RIGHT = range(8)
+
+HISTOGRAM, SPLIT, PARTITION = range(3)  # entries of Work.clock
 
 _ALONE = 2048
 """Rows under which one thread divides a node's rows while the others wait: sharing would cost more than it saves."""
@@ -62,6 +64,16 @@ class Work(NamedTuple):
     free: np.ndarray  # int64 (2, slots + 1): stacks of free slots, packed and wide; the last entry is the height
     room: np.ndarray  # int64 (2): how many slots of either kind may be handed out; two more are for what is not kept
     gate: np.ndarray  # int64, see team.py
+    clock: np.ndarray  # int64 (4): cycles that thread 0 spent on histograms, on split search, on dividing rows
+
+
+@device
+def tick(clock, phase, since, tid):  # type: ignore[no-untyped-def]
+    """Book the time since `since` on a phase (thread 0); the time now."""
+    now = cycles()
+    if tid == 0:
+        clock[phase] += now - since
+    return now
 
 
 @device
@@ -260,8 +272,10 @@ def search_children(bins, nodes, node, work, limits, packing, pools, shape, tid,
         if tid == 0:
             give_slot(work.free, 1 if is_wide(nodes, node, packing) else 0, nodes.state[node, SLOT])
         return barrier(work.gate, n_threads)
+    since = cycles()
     if build_children(bins, nodes, node, do_small, do_big, work, packing, pools, tid, n_threads):
         return True
+    since = tick(work.clock, HISTOGRAM, since, tid)
     work.found_gain[tid, 0] = -1.0
     work.found_gain[tid, 1] = -1.0
     if do_small:
@@ -275,7 +289,9 @@ def search_children(bins, nodes, node, work, limits, packing, pools, shape, tid,
         keep_best(nodes, big, 1, limits, work, n_threads)
         settle(nodes, small, packing, work)
         settle(nodes, big, packing, work)
-    return barrier(work.gate, n_threads)
+    off = barrier(work.gate, n_threads)
+    tick(work.clock, SPLIT, since, tid)
+    return off
 
 
 @device
@@ -348,8 +364,10 @@ def grow(tid, n_threads, bins, index, n_rows, packing, limits, shape, pools, wor
         return -1
     if shape.max_leaves < 2 or not can_split(nodes, 0, limits, shape):
         return 1
+    since = cycles()
     if build_root(bins, nodes, work, packing, pools, tid, n_threads):
         return -1
+    since = tick(work.clock, HISTOGRAM, since, tid)
     search(bins, nodes, 0, 0, limits, packing, pools, work, tid, n_threads)
     if barrier(work.gate, n_threads):
         return -1
@@ -357,14 +375,17 @@ def grow(tid, n_threads, bins, index, n_rows, packing, limits, shape, pools, wor
         keep_best(nodes, 0, 0, limits, work, n_threads)
     if barrier(work.gate, n_threads):
         return -1
+    tick(work.clock, SPLIT, since, tid)
     n_nodes = 1
     while n_nodes < 2 * shape.max_leaves - 1:
         node = choose(nodes, n_nodes, shape.order)
         if node < 0:
             break
+        since = cycles()
         n_left, off = partition_node(bins, nodes, node, work, tid, n_threads)
         if off:
             return -1
+        tick(work.clock, PARTITION, since, tid)
         if tid == 0:
             add_children(nodes, node, n_nodes, n_left)
         if barrier(work.gate, n_threads):

@@ -19,7 +19,7 @@ from stagewise.kernels.jit import device, kernel, prefetch
 
 __all__ = ["Bins", "Pools", "add_rows", "build_columns", "build_share", "histogram_of_rows", "subtract_columns"]
 
-_AHEAD = 24
+_AHEAD = 32
 """Rows between a prefetch and its use."""
 
 
@@ -47,25 +47,30 @@ class Pools(NamedTuple):
 def add_rows(bins, stride, words, rows, start, stop, c0, c1, out):  # type: ignore[no-untyped-def]
     """out[column * 256 + bin] += words[row] for rows[start:stop] and columns c0..c1 (multiples of four).
 
-    Four columns a step; rows two dozen ahead are prefetched, which a gather of scattered rows needs.
+    Four columns a step; rows further on are prefetched, which a gather of scattered rows needs. Indices are
+    unsigned: signed ones are checked for being negative at every access.
     """
-    last = stop - 1
-    first, width = np.uint64(c0), np.uint64(stride)
-    final = np.uint64(c1 - 1)
-    for k in range(start, stop):
-        ahead = np.uint64(rows[min(k + _AHEAD, last)])
-        prefetch(bins, ahead * width + first)
-        prefetch(bins, ahead * width + final)
+    one, four, step = np.uint64(1), np.uint64(4), np.uint64(1024)
+    first, width, final = np.uint64(c0), np.uint64(stride), np.uint64(c1 - c0 - 1)
+    k, end, last = np.uint64(start), np.uint64(stop), np.uint64(stop - 1)
+    base = first * np.uint64(256)
+    fours = (c1 - c0) >> 2
+    while k < end:
+        ahead = np.uint64(rows[min(k + np.uint64(_AHEAD), last)])
+        p = ahead * width + first
+        prefetch(bins, p)
+        prefetch(bins, p + final)
         prefetch(words, ahead)
         i = np.uint64(rows[k])
-        word, p, q = words[i], i * width + first, first * np.uint64(256)
-        for _ in range(c0, c1, 4):
+        word, p, q = words[i], i * width + first, base
+        for _ in range(fours):
             out[q + np.uint64(bins[p])] += word
             out[q + np.uint64(256) + np.uint64(bins[p + np.uint64(1)])] += word
             out[q + np.uint64(512) + np.uint64(bins[p + np.uint64(2)])] += word
             out[q + np.uint64(768) + np.uint64(bins[p + np.uint64(3)])] += word
-            p += np.uint64(4)
-            q += np.uint64(1024)
+            p += four
+            q += step
+        k += one
 
 
 @device
@@ -82,9 +87,9 @@ def add_wide(bins, stride, grads, hesses, rows, start, stop, c0, c1, out_grad, o
 
 
 @device
-def flush(packed, out_grad, out_hess, q0, q1, packing):  # type: ignore[no-untyped-def]
-    """Move a block's packed sums to the wide words and clear them."""
-    for q in range(q0, q1):
+def flush(packed, out_grad, out_hess, packing):  # type: ignore[no-untyped-def]
+    """Move a block's packed sums to the wide words and clear them. (Views that start at 0: such loops are vectorised.)"""
+    for q in range(packed.shape[0]):
         v = packed[q]
         packed[q] = 0
         out_grad[q] += v >> packing.grad_shift
@@ -98,11 +103,11 @@ def add_blocks(bins, words, more_words, rows, start, stop, c0, c1, packing, pack
     if not packing.narrow:
         add_wide(bins.by_row, bins.stride, words, more_words, rows, start, stop, c0, c1, grad, hess)
         return
-    k = start
+    k, q0, q1 = start, c0 * 256, c1 * 256
     while k < stop:
         end = min(stop, k + packing.block)
         add_rows(bins.by_row, bins.stride, words, rows, k, end, c0, c1, packed)
-        flush(packed, grad, hess, c0 * 256, c1 * 256, packing)
+        flush(packed[q0:q1], grad[q0:q1], hess[q0:q1], packing)
         k = end
 
 
@@ -138,14 +143,12 @@ def build_share(bins, words, more_words, rows, start, stop, packing, pools, tid)
 def merge_columns(pools, slot, n_threads, c0, c1):  # type: ignore[no-untyped-def]
     """The sum of all threads' own histograms, for columns c0..c1, into a slot."""
     q0, q1 = c0 * 256, c1 * 256
-    grad, hess = pools.grad[slot], pools.hess[slot]
-    own_grad, own_hess = pools.own_grad[0], pools.own_hess[0]
-    for q in range(q0, q1):
-        grad[q] = own_grad[q]
-        hess[q] = own_hess[q]
+    grad, hess = pools.grad[slot, q0:q1], pools.hess[slot, q0:q1]
+    grad[:] = pools.own_grad[0, q0:q1]
+    hess[:] = pools.own_hess[0, q0:q1]
     for t in range(1, n_threads):
-        own_grad, own_hess = pools.own_grad[t], pools.own_hess[t]
-        for q in range(q0, q1):
+        own_grad, own_hess = pools.own_grad[t, q0:q1], pools.own_hess[t, q0:q1]
+        for q in range(q1 - q0):
             grad[q] += own_grad[q]
             hess[q] += own_hess[q]
 
@@ -156,33 +159,36 @@ def subtract_columns(  # type: ignore[no-untyped-def]
 ):
     """big = parent - small for columns c0..c1; each histogram packed or wide; big may take the parent's place."""
     q0, q1 = c0 * 256, c1 * 256
+    n = q1 - q0
     if not parent_wide:  # then all three are packed
-        p, s, b = pools.packed[parent], pools.packed[small], pools.packed[big]
-        for q in range(q0, q1):
+        p, s, b = pools.packed[parent, q0:q1], pools.packed[small, q0:q1], pools.packed[big, q0:q1]
+        for q in range(n):
             b[q] = p[q] - s[q]
         return
-    pg, ph = pools.grad[parent], pools.hess[parent]
-    if small_wide:
-        sg, sh, bg, bh = pools.grad[small], pools.hess[small], pools.grad[big], pools.hess[big]
-        for q in range(q0, q1):  # small is not the larger one, so big is wide too
+    pg, ph = pools.grad[parent, q0:q1], pools.hess[parent, q0:q1]
+    if small_wide:  # small is not the larger one, so big is wide too
+        sg, sh = pools.grad[small, q0:q1], pools.hess[small, q0:q1]
+        bg, bh = pools.grad[big, q0:q1], pools.hess[big, q0:q1]
+        for q in range(n):
             bg[q] = pg[q] - sg[q]
             bh[q] = ph[q] - sh[q]
         return
-    s = pools.packed[small]
+    s = pools.packed[small, q0:q1]
     if big_wide:
-        bg, bh = pools.grad[big], pools.hess[big]
-        for q in range(q0, q1):
+        bg, bh = pools.grad[big, q0:q1], pools.hess[big, q0:q1]
+        for q in range(n):
             v = s[q]
             h = (v >> packing.hess_shift) & packing.hess_mask
             bg[q] = pg[q] - (v >> packing.grad_shift)
             bh[q] = ph[q] - ((h << packing.count_bits) + (v & packing.count_mask))
         return
-    b = pools.packed[big]
+    b = pools.packed[big, q0:q1]
     mask = (np.int64(1) << packing.count_bits) - np.int64(1)
-    for q in range(q0, q1):
-        h = ph[q] >> packing.count_bits
-        h = (h << packing.hess_shift) if packing.hess_shift > 0 else np.int64(0)  # else the count field is the hess
-        b[q] = (pg[q] << packing.grad_shift) + h + (ph[q] & mask) - s[q]
+    # with hess_shift 0 the count field is the hess field as well, and stands there once
+    hess_field = np.int64(1) if packing.hess_shift > 0 else np.int64(0)
+    for q in range(n):
+        h = (ph[q] >> packing.count_bits) * hess_field
+        b[q] = (pg[q] << packing.grad_shift) + (h << packing.hess_shift) + (ph[q] & mask) - s[q]
 
 
 @kernel

@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -27,6 +28,7 @@ __all__ = [
     "JIT",
     "atomic_add",
     "atomic_load",
+    "cycles",
     "device",
     "float_bits",
     "from_bits",
@@ -105,14 +107,18 @@ if JIT:
 
     @intrinsic
     def prefetch(typing, array, index):  # type: ignore[no-untyped-def]
-        """Ask for the cache line of array[index]; never faults, returns nothing."""
+        """Ask for the cache line of array[index], into the second-level cache; never faults, returns nothing.
+
+        The first level can wait for two dozen lines at a time; asking for more stalls: scattered rows of a histogram
+        cost 35 ns each with prefetches into the first level, 20 ns into the second (28 columns, Zen 4).
+        """
 
         def codegen(context, builder, sig, args):  # type: ignore[no-untyped-def]
             i32, p8 = ir.IntType(32), ir.IntType(8).as_pointer()
             pointer = builder.bitcast(_pointer(context, builder, sig.args[0], *args), p8)
             signature = ir.FunctionType(ir.VoidType(), [p8, i32, i32, i32])
             function = builder.module.declare_intrinsic("llvm.prefetch", [p8], signature)
-            builder.call(function, [pointer, i32(0), i32(3), i32(1)])
+            builder.call(function, [pointer, i32(0), i32(2), i32(1)])
             return context.get_dummy_value()
 
         return types.void(array, index), codegen
@@ -144,6 +150,17 @@ if JIT:
 
         return types.uint64(types.uint64), codegen
 
+    @intrinsic
+    def cycles(typing):  # type: ignore[no-untyped-def]
+        """The processor's cycle counter: for shares of time, some 10 ns a call."""
+
+        def codegen(context, builder, sig, args):  # type: ignore[no-untyped-def]
+            signature = ir.FunctionType(ir.IntType(64), [])
+            function = builder.module.declare_intrinsic("llvm.readcyclecounter", (), signature)
+            return builder.call(function, [])
+
+        return types.int64(), codegen
+
     yield_core = types.ExternalFunction(
         "SwitchToThread" if sys.platform == "win32" else "sched_yield", types.int32()
     )
@@ -171,6 +188,9 @@ else:
     def trailing_zeros(word):  # type: ignore[no-untyped-def]
         word = int(word)
         return np.uint64((word & -word).bit_length() - 1 if word else 64)
+
+    def cycles():  # type: ignore[no-untyped-def]
+        return time.perf_counter_ns()
 
     def yield_core():  # type: ignore[no-untyped-def]
         return 0

@@ -56,6 +56,18 @@ def leaf_value(kind, power, grad, hess, count):  # type: ignore[no-untyped-def]
     return value
 
 
+@device
+def limb_sum(values, rows, scale, one):  # type: ignore[no-untyped-def]
+    """Two limbs of the sum of values[rows] * scale."""
+    hi, lo = np.int64(0), np.int64(0)
+    for k in range(rows.shape[0]):
+        v = values[rows[k]] * scale
+        high = np.trunc(v)
+        hi += np.int64(high)
+        lo += np.int64((v - high) * one)
+    return hi, lo
+
+
 @kernel
 def leaf_sums(  # type: ignore[no-untyped-def]
     tid, n_threads, gate, rows, leaves, grad, hess, weight, units, bits, kind, power, limbs, out
@@ -67,32 +79,14 @@ def leaf_sums(  # type: ignore[no-untyped-def]
     n_leaves = leaves.shape[0]
     k0, k1 = share(leaves[0, 0], leaves[n_leaves - 1, 1], tid, n_threads)
     one = np.float64(1 << bits)
-    g_scale, h_scale, w_scale = one / units[0], one / units[1], one / units[2]
-    weighted = weight.shape[0] > 0
     for leaf in range(n_leaves):
-        s, e = max(k0, leaves[leaf, 0]), min(k1, leaves[leaf, 1])
-        gh, gl, hh, hl, wh, wl = np.int64(0), np.int64(0), np.int64(0), np.int64(0), np.int64(0), np.int64(0)
-        for k in range(s, e):
-            i = rows[k]
-            v = grad[i] * g_scale
-            high = np.trunc(v)
-            gh += np.int64(high)
-            gl += np.int64((v - high) * one)
-            v = hess[i] * h_scale
-            high = np.trunc(v)
-            hh += np.int64(high)
-            hl += np.int64((v - high) * one)
-        if weighted:
-            for k in range(s, e):
-                v = weight[rows[k]] * w_scale
-                high = np.trunc(v)
-                wh += np.int64(high)
-                wl += np.int64((v - high) * one)
-        own = limbs[tid, leaf]
-        own[0], own[1], own[2], own[3], own[4], own[5] = gh, gl, hh, hl, wh, wl
-    if barrier(gate, n_threads):
-        return
-    if tid > 0:
+        s = max(k0, leaves[leaf, 0])
+        own, total = rows[s : max(s, min(k1, leaves[leaf, 1]))], limbs[tid, leaf]
+        total[0], total[1] = limb_sum(grad, own, one / units[0], one)
+        total[2], total[3] = limb_sum(hess, own, one / units[1], one)
+        if weight.shape[0] > 0:
+            total[4], total[5] = limb_sum(weight, own, one / units[2], one)
+    if barrier(gate, n_threads) or tid > 0:
         return
     for leaf in range(n_leaves):
         total = limbs[0, leaf]
@@ -103,7 +97,7 @@ def leaf_sums(  # type: ignore[no-untyped-def]
         g = limbs_value(total[0], total[1], units[0], bits)
         h = limbs_value(total[2], total[3], units[1], bits)
         out[leaf, 0], out[leaf, 1] = g, h
-        out[leaf, 2] = limbs_value(total[4], total[5], units[2], bits) if weighted else np.float64(count)
+        out[leaf, 2] = limbs_value(total[4], total[5], units[2], bits) if weight.shape[0] > 0 else np.float64(count)
         out[leaf, 3] = leaf_value(kind, power, g, h, count)
 
 
@@ -114,8 +108,10 @@ def add_leaves(tid, n_threads, rows, leaves, values, raw):  # type: ignore[no-un
     k0, k1 = share(leaves[0, 0], leaves[n_leaves - 1, 1], tid, n_threads)
     for leaf in range(n_leaves):
         value = values[leaf]
-        for k in range(max(k0, leaves[leaf, 0]), min(k1, leaves[leaf, 1])):
-            raw[rows[k]] += value
+        s = max(k0, leaves[leaf, 0])
+        own = rows[s : max(s, min(k1, leaves[leaf, 1]))]
+        for k in range(own.shape[0]):
+            raw[own[k]] += value
 
 
 # --- selection -------------------------------------------------------------------------------------------------------

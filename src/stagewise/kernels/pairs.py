@@ -284,20 +284,33 @@ def multiclass_pairs(tid, n_threads, y, raw, weight, option, scale, bits, grad, 
             value[tid, :] = 0.0  # the value is counted once
 
 
+@device
+def pack_rows(grad, hess, packing, words):  # type: ignore[no-untyped-def]
+    """words = packed pairs; how many rows keep under 4 bits of their gradient."""
+    few = np.int64(0)
+    for i in range(words.shape[0]):
+        g = np.int64(np.rint(grad[i] * packing.grad_scale))
+        h = np.int64(np.rint(hess[i] * packing.hess_scale))
+        few += np.int64((abs(g) < 8) & (grad[i] != 0.0))
+        words[i] = (g << packing.grad_shift) + (h << packing.hess_shift) + np.int64(1)
+    return few
+
+
+@device
+def widen_rows(grad, hess, packing, words, more_words):  # type: ignore[no-untyped-def]
+    """The same as two words a row."""
+    for i in range(words.shape[0]):
+        words[i] = np.int64(np.rint(grad[i] * packing.grad_scale))
+        h = np.int64(np.rint(hess[i] * packing.hess_scale))
+        more_words[i] = (h << packing.count_bits) + np.int64(1)
+
+
 @kernel
 def quantize(tid, n_threads, grad, hess, packing, words, more_words, lost):  # type: ignore[no-untyped-def]
     """Turn pairs into packed words (or two words a row). lost[tid, 0] counts rows whose gradient keeps under 4 bits."""
-    k0, k1 = share(0, grad.shape[0], tid, n_threads)
-    few = 0
+    a, b = share(0, grad.shape[0], tid, n_threads)
     if packing.narrow:
-        for i in range(k0, k1):
-            g = np.int64(np.rint(grad[i] * packing.grad_scale))
-            h = np.int64(np.rint(hess[i] * packing.hess_scale))
-            few += (abs(g) < 8) & (grad[i] != 0.0)
-            words[i] = (g << packing.grad_shift) + (h << packing.hess_shift) + 1
+        lost[tid, 0] = pack_rows(grad[a:b], hess[a:b], packing, words[a:b])
     else:
-        for i in range(k0, k1):
-            words[i] = np.int64(np.rint(grad[i] * packing.grad_scale))
-            h = np.int64(np.rint(hess[i] * packing.hess_scale))
-            more_words[i] = (h << packing.count_bits) + 1
-    lost[tid, 0] = few
+        widen_rows(grad[a:b], hess[a:b], packing, words[a:b], more_words[a:b])
+        lost[tid, 0] = 0

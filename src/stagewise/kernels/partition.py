@@ -23,29 +23,31 @@ MISSING = 255
 def divide(column, cut, missing_left, rows, spare, k0, k1):  # type: ignore[no-untyped-def]
     """Send rows[k0:k1] to both ends of spare[k0:k1], left from the front, right from the back; how many went left.
 
-    Without branches: both places are written, and one counter moves.
+    Without branches: the place is selected. (Measured: 0.65 ns a row; writing both places and moving one of two
+    counters 0.68, from both ends 1.16.)
     """
-    n_left = k0
-    n_right = k1 - 1
-    missing = MISSING if missing_left else 256  # 256 never occurs
-    for k in range(k0, k1):
+    one, shift = np.uint64(1), np.uint8(1 if missing_left else 0)
+    k, end = np.uint64(k0), np.uint64(k1)
+    n_left, first, last = k, k, end - one
+    # one up, the missing code 255 wraps round to 0 and so lies left of any cut
+    bound = np.uint8(cut + shift)
+    while k < end:
         i = rows[k]
-        code = np.int64(column[i])
-        left = (code <= cut) | (code == missing)
-        spare[n_left] = i
-        spare[n_right] = i  # when both counters point to the same place, both writes are this row
-        n_left += left
-        n_right -= not left
-    return n_left - k0
+        left = np.uint8(column[i] + shift) <= bound
+        spare[n_left if left else last - (k - n_left)] = i
+        n_left += np.uint64(left)
+        k += one
+    return np.int64(n_left - first)
 
 
 @device
 def collect_sides(rows, spare, k0, k1, n_left, at_left, at_right):  # type: ignore[no-untyped-def]
     """Copy a divided piece back: its left part to rows[at_left:], its right part, reversed, to rows[at_right:]."""
-    for k in range(n_left):
-        rows[at_left + k] = spare[k0 + k]
-    for k in range(k1 - k0 - n_left):
-        rows[at_right + k] = spare[k1 - 1 - k]
+    rows[at_left : at_left + n_left] = spare[k0 : k0 + n_left]
+    n_right = k1 - k0 - n_left
+    out, back = rows[at_right : at_right + n_right], spare[k0 + n_left : k1]
+    for k in range(n_right):
+        out[k] = back[n_right - 1 - k]
 
 
 @kernel
