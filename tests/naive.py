@@ -58,12 +58,12 @@ def smallest_hashes(key: int, skip: np.ndarray, wanted: int) -> tuple[list[int],
 
 
 def fixed_point(value: float, unit: float, bits: int) -> int:
-    """A value in steps of unit · 2^(-2·bits), cut off towards zero."""
-    return int(Fraction(value) / Fraction(unit) * 2 ** (2 * bits))
+    """A value in steps of unit · 2^-bits, cut off towards zero."""
+    return int(Fraction(value) / Fraction(unit) * 2**bits)
 
 
 def sum_products(a: Sequence[float], b: Sequence[float], unit: float, bits: int) -> int:
-    """Σ a·b in steps of unit · 2^(-2·bits); b may be empty. Each product is rounded to a float once."""
+    """Σ a·b in steps of unit · 2^-bits; b may be empty. Each product is rounded to a float once."""
     products = [x * y for x, y in zip(a, b, strict=True)] if len(b) else a
     return sum(fixed_point(float(v), unit, bits) for v in products)
 
@@ -113,7 +113,7 @@ def quantile_pairs(y: np.ndarray, f: np.ndarray, weight: np.ndarray, option: flo
 def tweedie_pairs(y: np.ndarray, f: np.ndarray, weight: np.ndarray, option: float) -> Losses:
     """Half the unit deviance of variance μ^p less its part in y alone, μ = e^f (Jørgensen 1997, section 4.2).
 
-        -y·μ^(1-p)/(1-p) + μ^(2-p)/(2-p);   p = 1: μ - y·log μ;   p = 2: log μ + y/μ
+    -y·μ^(1-p)/(1-p) + μ^(2-p)/(2-p);   p = 1: μ - y·log μ;   p = 2: log μ + y/μ
     """
     p, mean = option, np.exp(f)
     grad = mean ** (1 - p) * (mean - y)
@@ -163,10 +163,10 @@ def quantize(values: Sequence[float], scale: float) -> list[int]:
 def leaf_sums(
     values: Sequence[np.ndarray], leaves: Sequence[np.ndarray], units: Sequence[float], bits: int
 ) -> list[list[Fraction]]:
-    """For each leaf (its row numbers) the sum of each of `values` in fixed point."""
+    """For each leaf (its row numbers) the sum of each of `values` in fixed point, `bits` of them below the unit."""
     return [
         [
-            Fraction(sum(fixed_point(float(v[i]), unit, bits) for i in rows), 2 ** (2 * bits)) * Fraction(unit)
+            Fraction(sum(fixed_point(float(v[i]), unit, bits) for i in rows), 2**bits) * Fraction(unit)
             for v, unit in zip(values, units, strict=True)
         ]
         for rows in leaves
@@ -206,7 +206,7 @@ def add_leaves(raw: np.ndarray, leaves: Sequence[np.ndarray], values: Sequence[f
 
 
 def quantile(values: Sequence[float], counts: Sequence[int], alpha: float) -> Fraction:
-    """The smallest value at which the running weight reaches α of the total; the mean with the next when it meets it."""
+    """The smallest value at which the running weight reaches α of the total; its mean with the next if it meets it."""
     order = sorted((float(v), int(c)) for v, c in zip(values, counts, strict=True) if c > 0)
     total = sum(c for _, c in order)
     target = alpha * total
@@ -355,11 +355,16 @@ def leaf_masks(tree: Any) -> tuple[list[int], list[tuple[int, int, float, int]]]
     return leaves, tests
 
 
-def add_tree_binned(tree: Any, codes: np.ndarray, rows: Sequence[int], raw: np.ndarray, dense: bool) -> np.ndarray:
-    """raw plus the tree for some rows of codes; dense: raw has an entry for each of these rows, in their order."""
-    out = raw.copy()
-    for position, i in enumerate(rows):
-        out[position if dense else i] += tree.value[leaf_of_codes(tree, codes[i])]
+def add_tree_binned(tree: Any, codes: np.ndarray, rows: Sequence[int], raw: np.ndarray) -> np.ndarray:
+    """raw, which has an entry for each of these rows of codes, in their order, plus the tree."""
+    return np.array([f + tree.value[leaf_of_codes(tree, codes[i])] for f, i in zip(raw, rows, strict=True)])
+
+
+def label_binned(tree: Any, codes: np.ndarray, rows: Sequence[int], labels: np.ndarray) -> np.ndarray:
+    """labels, with those of these rows replaced by their leaf."""
+    out = labels.copy()
+    for i in rows:
+        out[i] = leaf_of_codes(tree, codes[i])
     return out
 
 
@@ -593,6 +598,7 @@ TWINS: dict[str, Callable[..., Any]] = {
     "pairs.tweedie_pairs": tweedie_pairs,
     "partition.partition_rows": partition_rows,
     "predict.add_tree_binned": add_tree_binned,
+    "predict.label_binned": label_binned,
     "predict.leaf_masks": leaf_masks,
     "predict.predict_masks": predict,
     "predict.predict_walks": predict,

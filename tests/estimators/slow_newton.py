@@ -11,6 +11,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 
+NOISE = 1e-12
+"""What float sums leave of an improvement that is 0."""
+
+
 @dataclass
 class Limits:
     growth: str = "leafwise"
@@ -74,7 +78,7 @@ def best_split(X: np.ndarray, grad: np.ndarray, hess: np.ndarray, rows: np.ndarr
     for j in range(X.shape[1]):
         for value, missing_left, left in candidates(X[rows, j]):
             gain = gain_of(left, grad[rows], hess[rows], limits)
-            if gain is not None and gain > limits.min_split_gain and (best is None or gain > best[0]):
+            if gain is not None and gain > max(limits.min_split_gain, NOISE) and (best is None or gain > best[0]):
                 best = (gain, j, value, missing_left)
     return best
 
@@ -124,7 +128,7 @@ def grow_symmetric(X: np.ndarray, grad: np.ndarray, hess: np.ndarray, limits: Li
                     gains.append(gain_of(left, grad[node.rows], hess[node.rows], limits))
                 total = sum(gain for gain in gains if gain is not None)
                 allowed = [gain is not None for gain in gains]
-                if any(allowed) and total > limits.min_split_gain and (best is None or total > best[0]):
+                if any(allowed) and total > max(limits.min_split_gain, NOISE) and (best is None or total > best[0]):
                     best = (total, j, value, missing_left, allowed)
         if best is None:
             break

@@ -1,5 +1,7 @@
 """The exactness contract (DESIGN section 2): the same model, byte for byte, wherever and however it is trained."""
 
+# ruff: noqa: N805  the functions of a Loss take (y, f) and no self
+
 from __future__ import annotations
 
 import json

@@ -2,18 +2,41 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
+import numba
 import numpy as np
 import pytest
 from hypothesis import settings
 
 import naive
-from stagewise.kernels.exact import Packing
+from stagewise.backends import cpu
+from stagewise.backends.cpu import CpuBackend
+from stagewise.kernels.exact import Packing, limb_bits, limbs_total, power_above
+from stagewise.kernels.histogram import Bins, histogram_of_rows
 from stagewise.kernels.jit import JIT
+from stagewise.kernels.leaves import EXPONENTIAL, LOG_RATIO, NEWTON, leaf_quantiles, leaf_sums
+from stagewise.kernels.pairs import CHUNK, quantize
+from stagewise.kernels.partition import partition_rows
+from stagewise.kernels.predict import BLOCK, add_tree_binned, label_binned, predict_masks, predict_walks
+from stagewise.kernels.split import (
+    BIN,
+    COLUMN,
+    COUNT_LEFT,
+    GRAD_LEFT,
+    HESS_LEFT,
+    MISSING_LEFT,
+    N_FIELDS,
+    best_split,
+)
 from stagewise.kernels.team import Team
+from stagewise.losses.regression import SquaredError
+from stagewise.params import TreeParams
+from stagewise.tree.forest import Forest
+from stagewise.tree.tree import Tree
 
 every_team = pytest.mark.parametrize("n_threads", [1, 2, 3, 8])
 
@@ -27,6 +50,18 @@ def run(n_threads: int, kernel: Callable[..., Any], *args: Any) -> Any:
     """A kernel on a team of its own. Without the JIT a team has one thread."""
     with Team(n_threads) as team:
         return team.run(kernel, *args)
+
+
+def from_python(device: Callable[..., Any]) -> Callable[..., Any]:
+    """A device function that Python may call. (By itself it has no wrapper for that, and crashes the interpreter.)"""
+    if JIT:
+        return numba.njit(error_model="numpy")(lambda *args: device(*args))  # type: ignore[no-any-return]
+
+    def plain(*args: Any) -> Any:
+        with np.errstate(all="ignore"):
+            return device(*args)
+
+    return plain
 
 
 def ulps(got: float, exact: Fraction) -> float:
@@ -57,17 +92,403 @@ def integers(grad: np.ndarray, hess: np.ndarray, packing: Packing) -> tuple[np.n
     return g, np.array(naive.quantize(hess, packing.hess_scale), np.int64)
 
 
-# --- rows ------------------------------------------------------------------------------------------------------------
+# --- losses ----------------------------------------------------------------------------------------------------------
 
 
-def segments(rng: np.random.Generator, n_rows: int, n_leaves: int, first: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Shuffled row numbers (uint32), and n_leaves segments that follow each other from position `first` on."""
-    rows = rng.permutation(n_rows).astype(np.uint32)
-    stops = np.sort(rng.choice(np.arange(first + 1, n_rows), n_leaves - 1, replace=False)) if n_leaves > 1 else []
-    edges = np.array([first, *stops, n_rows], np.int64)
-    return rows, np.ascontiguousarray(np.column_stack([edges[:-1], edges[1:]]))
+class Evaluated(NamedTuple):
+    """What a pairs kernel made of some rows."""
+
+    grad: np.ndarray
+    hess: np.ndarray
+    peaks: np.ndarray  # largest |grad|, hess, |value|
+    total: float  # exact sum of the values
+    limbs: np.ndarray
 
 
-def rows_of(rows: np.ndarray, leaves: np.ndarray) -> Sequence[np.ndarray]:
-    """The row numbers of each segment."""
-    return [rows[a:b].astype(np.int64) for a, b in leaves]
+def evaluate(
+    kernel: Callable[..., Any],
+    y: np.ndarray,
+    raw: np.ndarray,
+    weight: np.ndarray = NOTHING,
+    option: float = 0.0,
+    n_threads: int = 1,
+    unit: float | None = None,
+) -> Evaluated:
+    """A kernel of pairs.py; `unit` is a power of two not below any |value| (found by a first run when not given)."""
+    if unit is None:
+        unit = power_above(evaluate(kernel, y, raw, weight, option, n_threads, math.inf).peaks[2])
+    bits = limb_bits(len(y))
+    grad, hess = np.full(raw.shape, np.nan), np.full(raw.shape, np.nan)
+    value = np.zeros((n_threads, CHUNK))
+    peaks, limbs = np.zeros((n_threads, 8)), np.zeros((n_threads, 8), np.int64)
+    run(n_threads, kernel, y, raw, weight, np.array([option]), 1.0 / unit, bits, grad, hess, value, peaks, limbs)
+    sums = limbs[:, :2].sum(axis=0)
+    total = limbs_total(sums, unit, bits) if unit < math.inf else math.nan
+    return Evaluated(grad, hess, peaks.max(axis=0)[:3], total, sums)
+
+
+class Quantized(NamedTuple):
+    words: np.ndarray
+    more_words: np.ndarray
+    lost: int
+
+
+def quantized(grad: np.ndarray, hess: np.ndarray, packing: Packing, n_threads: int = 1) -> Quantized:
+    """The packed words of pairs, and how many rows keep next to nothing of their gradient."""
+    n = len(grad)
+    words, more = np.zeros(n, np.int64), np.zeros(1 if packing.narrow else n, np.int64)
+    lost = np.full((n_threads, 8), 77, np.int64)
+    lost[:, 0] = 0  # without the JIT a team is smaller than n_threads
+    run(n_threads, quantize, grad, hess, packing, words, more, lost)
+    return Quantized(words, more, int(lost[:, 0].sum()))
+
+
+# --- leaves ----------------------------------------------------------------------------------------------------------
+
+KINDS = {"newton": NEWTON, "exponential": EXPONENTIAL, "log_ratio": LOG_RATIO}
+
+
+class Leaves(NamedTuple):
+    """Rows divided among the leaves of some tree: by label, and as positions in two lines of row numbers."""
+
+    labels: np.ndarray  # int32 (n_rows): node number; n_nodes for rows that take no part
+    n_nodes: int
+    rows: np.ndarray  # uint32 (2, n_rows)
+    places: np.ndarray  # int64 (n_leaves, 4): node, start, stop, line
+    members: list[np.ndarray]  # row numbers of each leaf, in the order of `places`
+
+
+def random_leaves(rng: np.random.Generator, n_rows: int, n_leaves: int, idle: int = 0) -> Leaves:
+    """Leaves of random size, at least one row each; `idle` rows take no part."""
+    order = rng.permutation(n_rows)[: n_rows - idle]
+    stops = np.sort(rng.choice(np.arange(1, len(order)), n_leaves - 1, replace=False)) if n_leaves > 1 else []
+    edges = np.array([0, *stops, len(order)], np.int64)
+    n_nodes = 2 * n_leaves - 1
+    nodes = rng.choice(n_nodes, n_leaves, replace=False)
+    labels = np.full(n_rows, n_nodes, np.int32)
+    rows = np.zeros((2, n_rows), np.uint32)
+    places, members = [], []
+    for node, start, stop in zip(nodes, edges[:-1], edges[1:], strict=True):
+        own, line = np.sort(order[start:stop]), int(rng.integers(2))
+        labels[own], rows[line, start:stop] = node, own
+        places.append((node, start, stop, line))
+        members.append(own)
+    return Leaves(labels, n_nodes, rows, np.array(places, np.int64), members)
+
+
+def leaf_sums_of(
+    leaves: Leaves,
+    values: tuple[np.ndarray, np.ndarray, np.ndarray],
+    units: Sequence[float],
+    bits: int,
+    fine: bool = True,
+    kind: str = "newton",
+    power: float = 0.0,
+    n_threads: int = 1,
+) -> np.ndarray:
+    """(n_leaves, 4): sums of grad, hess and weight (values), and the step, in the order of leaves.places."""
+    out = np.full((leaves.n_nodes, 4), np.nan)
+    limbs = np.zeros((n_threads, leaves.n_nodes + 1, 6), np.int64)
+    counts = np.bincount(leaves.labels, minlength=leaves.n_nodes + 1)[: leaves.n_nodes].astype(np.int64)
+    with Team(n_threads) as team:
+        team.run(
+            leaf_sums, team.gate, leaves.labels, counts, *values, np.array(units, float), bits, fine, KINDS[kind],
+            power, limbs, out,
+        )  # fmt: skip
+    return out[leaves.places[:, 0]]
+
+
+def leaf_quantiles_of(
+    leaves: Leaves, residuals: np.ndarray, counts: np.ndarray, alpha: float, delta: float = 0.0, n_threads: int = 1
+) -> np.ndarray:
+    """(n_leaves,) in the order of leaves.places; counts may be empty."""
+    n = len(residuals)
+    unit = power_above(delta * (float(counts.max()) if len(counts) else 1.0))
+    out = np.full(leaves.n_nodes, np.nan)
+    keys, key_counts = np.zeros(n, np.uint64), np.zeros(n, np.int64)
+    table = np.zeros((n_threads, 2048), np.int64)
+    with Team(n_threads) as team:
+        team.run(
+            leaf_quantiles, team.gate, leaves.rows, leaves.places, residuals, np.zeros(n), counts, alpha, delta, unit,
+            limb_bits(n), keys, key_counts, table, out,
+        )  # fmt: skip
+    return out[leaves.places[:, 0]]
+
+
+# --- trees -----------------------------------------------------------------------------------------------------------
+
+
+def random_tree(rng: np.random.Generator, n_leaves: int, n_bins: Sequence[int]) -> Tree:
+    """A tree of any form: leaves are split at random, on random columns; cut c of a column stands at c + ½."""
+    feature, cut, missing_left, left, depth = [-1], [0], [0], [-1], [0]
+    for _ in range(n_leaves - 1):
+        node = int(rng.choice(np.flatnonzero(np.array(left) < 0)))
+        feature[node] = int(rng.integers(len(n_bins)))
+        cut[node] = int(rng.integers(n_bins[feature[node]]))  # the last bin: all but missing values go left
+        missing_left[node] = int(rng.integers(2))
+        left[node] = len(left)
+        for _ in range(2):
+            for array, start in ((feature, -1), (cut, 0), (missing_left, 0), (left, -1), (depth, depth[node] + 1)):
+                array.append(start)
+    n, inner = len(left), np.array(left) >= 0
+    last = np.array([n_bins[j] - 1 for j in feature])
+    threshold = np.where(np.array(cut) < last, np.array(cut) + 0.5, np.inf)
+    return Tree(
+        feature=np.array(feature, np.int32),
+        threshold=np.where(inner, threshold, 0.0),
+        cut=np.array(cut, np.int32),
+        missing_left=np.array(missing_left, np.uint8),
+        left=np.array(left, np.int32),
+        value=np.where(inner, 0.0, rng.normal(size=n)),
+        gain=np.zeros(n),
+        count=np.ones(n, np.int64),
+        cover=np.ones(n),
+        depth=np.array(depth, np.int32),
+    )
+
+
+def random_codes(rng: np.random.Generator, n_rows: int, n_bins: Sequence[int], missing: float = 0.2) -> np.ndarray:
+    """Codes (n_rows, n_columns), a share of them missing."""
+    codes = np.column_stack([rng.integers(0, n, n_rows) for n in n_bins]).astype(np.uint8)
+    codes[rng.random(codes.shape) < missing] = naive.MISSING
+    return codes
+
+
+def values_of(codes: np.ndarray, dtype: type = np.float64) -> np.ndarray:
+    """Raw values that have these codes under the cuts ½, 1½, ...: half of them lie on a cut, the others below it."""
+    return np.where(codes == naive.MISSING, np.nan, codes + 0.5 * (np.arange(len(codes)) % 2)[:, None]).astype(dtype)
+
+
+def bins_of(codes: np.ndarray, n_bins: Sequence[int]) -> Bins:
+    """The codes as kernels read them."""
+    stride = -(-codes.shape[1] // 4) * 4
+    by_column = np.ascontiguousarray(codes.T)
+    return Bins(naive.interleave(codes, stride), by_column, np.array(n_bins, np.int64), stride)
+
+
+def add_tree(tree: Tree, codes: np.ndarray, index: np.ndarray, raw: np.ndarray, n_threads: int) -> None:
+    """raw[r] += tree for row index[r] of the codes."""
+    bins = bins_of(codes, [255] * codes.shape[1])
+    run(
+        n_threads, add_tree_binned, bins, index, tree.feature, tree.cut, tree.missing_left, tree.left, tree.value, raw
+    )  # fmt: skip
+
+
+def label(tree: Tree, codes: np.ndarray, index: np.ndarray, labels: np.ndarray, n_threads: int) -> None:
+    """labels[row] = leaf, for the rows of index."""
+    bins = bins_of(codes, [255] * codes.shape[1])
+    run(n_threads, label_binned, bins, index, tree.feature, tree.cut, tree.missing_left, tree.left, labels)
+
+
+def predict_by(
+    method: str, forest: Forest, X: np.ndarray, out: np.ndarray, n_threads: int, first: int = 0, last: int | None = None
+) -> None:
+    """out += the trees first..last, by 'masks' or by 'walks'."""
+    last = forest.n_trees if last is None else last
+    if method == "walks":
+        run(n_threads, predict_walks, X, forest.walks, first, last, out)
+        return
+    columns, words = np.zeros((n_threads, X.shape[1], BLOCK), X.dtype), np.empty((n_threads, BLOCK), np.uint64)
+    run(n_threads, predict_masks, X, forest.masks, first, last, columns, words, out)
+
+
+# --- growth ----------------------------------------------------------------------------------------------------------
+
+
+class Case(NamedTuple):
+    """A table and pairs to grow trees on."""
+
+    codes: np.ndarray
+    n_bins: Sequence[int]
+    grad: np.ndarray
+    hess: np.ndarray  # all 1 when `constant`
+    constant: bool = False
+    wide: bool = False  # two words a row
+
+    @property
+    def peaks(self) -> tuple[float, float]:
+        return float(np.abs(self.grad).max()), float(self.hess.max())
+
+
+def random_case(
+    rng: np.random.Generator,
+    n_rows: int,
+    n_bins: Sequence[int],
+    missing: float = 0.1,
+    constant: bool = False,
+    wide: bool = False,
+) -> Case:
+    """Gradients that depend on the columns, with noise, so that no two splits are equally good by chance."""
+    codes = random_codes(rng, n_rows, n_bins, missing)
+    signal = (np.where(codes == naive.MISSING, 7.0, codes) / np.array(n_bins)) @ rng.normal(size=len(n_bins))
+    grad = signal - signal.mean() + rng.normal(size=n_rows)
+    hess = np.ones(n_rows) if constant else rng.uniform(0.05, 0.25, n_rows)
+    return Case(codes, n_bins, grad, hess, constant, wide)
+
+
+def backend_of(case: Case, n_threads: int = 1, **params: Any) -> CpuBackend:
+    """A backend for one table; params are those of TreeParams. It must be closed (`with`)."""
+    cuts = tuple(np.arange(n - 1) + 0.5 for n in case.n_bins)
+    return CpuBackend(bins_of(case.codes, case.n_bins), len(case.codes), cuts, TreeParams(**params), n_threads)
+
+
+def pack(backend: CpuBackend, case: Case, block: int | None = None) -> Packing:
+    """Pack the pairs; `block` makes blocks smaller than they could be, so that small tables have wide histograms."""
+    chosen = backend.pack(case.grad, case.hess, case.peaks, case.constant, case.wide)
+    if block is None:
+        return chosen
+    backend._room[1] = backend._room[0]  # any node may be wide now
+    backend._pools = backend._make_pools(*backend._room)
+    return chosen._replace(block=np.int64(min(block, int(chosen.block))))
+
+
+def rule_of(params: TreeParams, packing: Packing) -> naive.Rule:
+    """The limits of a split in the units of the integers, exactly."""
+    grad, hess = Fraction(packing.grad_peak), Fraction(packing.hess_peak)
+    return naive.Rule(
+        grad_unit=Fraction(packing.grad_unit),
+        hess_unit=Fraction(packing.hess_unit),
+        l1=Fraction(params.l1) / grad,
+        l2=Fraction(params.l2) / hess,
+        min_child_weight=Fraction(params.min_child_weight) / hess,
+        min_samples_leaf=params.min_samples_leaf,
+        min_gain=Fraction(params.min_split_gain) * hess / grad**2,
+    )
+
+
+def columns_of(params: TreeParams, n_columns: int, key: int) -> Callable[[int], Sequence[int]]:
+    """The columns considered at a node (or level) of a tree."""
+    eligible = list(range(n_columns))
+    if params.tree_columns < n_columns:
+        by_hash = sorted(eligible, key=lambda j: naive.splitmix64(key, (1 << 40) + j))
+        eligible = sorted(by_hash[: params.tree_columns])
+    if params.split_columns >= len(eligible):
+        return lambda number: eligible
+    return lambda number: naive.drawn_columns(key, number, eligible, params.split_columns)
+
+
+class Grown(NamedTuple):
+    """A grown tree, and the rows of its nodes' leaves."""
+
+    tree: Tree
+    members: dict[int, np.ndarray]  # leaf -> row numbers, as they lie
+    labels: np.ndarray
+
+
+def grow_in(backend: CpuBackend, chosen: Packing, index: np.ndarray, key: int) -> cpu.Grown:
+    """A tree on the rows of index (all when it is empty)."""
+    rest = np.setdiff1d(np.arange(backend.n_rows), index) if len(index) else index
+    return backend.grow(chosen, index, rest.astype(np.uint32), np.uint64(key))
+
+
+def grow_tree(backend: CpuBackend, chosen: Packing, index: np.ndarray, key: int = 0) -> Grown:
+    grown = grow_in(backend, chosen, index, key)
+    members = {int(node): backend._rows[line, a:b].copy() for node, a, b, line in grown.leaves}
+    return Grown(grown.tree, members, backend.labels.copy())
+
+
+def twin_tree(backend: CpuBackend, case: Case, chosen: Packing, index: np.ndarray, key: int = 0) -> list[naive.Node]:
+    """The same tree by the slow grower."""
+    params = backend.params
+    g, h = integers(case.grad, case.hess, chosen)
+    data = naive.Data(case.codes, np.array(case.n_bins), g, h)
+    rows = index.astype(np.int64) if len(index) else np.arange(len(g))
+    rule, columns = rule_of(params, chosen), columns_of(params, len(case.n_bins), key)
+    if params.growth == "symmetric":
+        return naive.grow_symmetric(data, rows, rule, columns, max_depth=backend.max_leaves.bit_length() - 1)
+    levelwise = params.growth == "levelwise"
+    return naive.grow(
+        data, rows, rule, columns, levelwise=levelwise, max_leaves=backend.max_leaves, max_depth=params.max_depth
+    )
+
+
+def same_tree(grown: Grown, nodes: list[naive.Node], chosen: Packing, symmetric: bool = False) -> None:
+    """Identical nodes, in the same order, with the same rows in the same order."""
+    tree = grown.tree
+    splits = [node.split if node.left >= 0 else None for node in nodes]
+    assert tree.left.tolist() == [node.left for node in nodes]
+    assert tree.feature.tolist() == [-1 if split is None else split.column for split in splits]
+    assert tree.cut.tolist() == [0 if split is None else split.bin for split in splits]
+    assert tree.depth.tolist() == [node.depth for node in nodes]
+    assert tree.count.tolist() == [len(node.rows) for node in nodes]
+    lead = [len(nodes[k.left].rows) - len(nodes[k.left + 1].rows) if k.left >= 0 else 0 for k in nodes]
+    if symmetric:  # one side for the whole level
+        lead = [sum(own for own, other in zip(lead, nodes, strict=True) if other.depth == node.depth) for node in nodes]
+    for k, split in enumerate(splits):
+        if split is None:
+            np.testing.assert_array_equal(grown.members[k], nodes[k].rows)
+            assert (grown.labels[nodes[k].rows] == k).all()
+            continue
+        seen = split.missing != naive.NOT_SEEN
+        assert tree.missing_left[k] == (split.missing == naive.LEFT if seen else lead[k] >= 0)
+        scale = chosen.grad_peak**2 / chosen.hess_peak
+        # an improvement that is the small difference of large scores is as exact as these; one that is negative (in a
+        # node of a symmetric tree, where the level as a whole improves) is reported as none
+        gain = max(float(split.gain), 0.0) * scale
+        assert tree.gain[k] == pytest.approx(gain, rel=1e-9, abs=1e-12 * scale * len(nodes[k].rows))
+
+
+# --- histograms and splits on their own ------------------------------------------------------------------------------
+
+
+def partitioned(column: np.ndarray, cut: int, missing_left: bool, rows: np.ndarray, n_left: int) -> np.ndarray:
+    """The rows after a division, those on the left first."""
+    out = np.full(len(rows), 0xFFFFFFFF, np.uint32)
+    partition_rows(column, cut, missing_left, rows, n_left, out)
+    return out
+
+
+def wide_histogram(backend: CpuBackend, chosen: Packing, rows: np.ndarray) -> np.ndarray:
+    """(n_columns, 256, 3): the histogram that the kernel makes of rows, in slot 0 of the backend's room."""
+    pools, n_columns = backend._pools, backend.n_columns
+    pools.grad[:], pools.hess[:] = 77, 77
+    histogram_of_rows(backend.bins, backend._words, backend._more_words, rows, chosen, pools)
+    assert not pools.own_packed.any(), "a thread's room must be left empty"
+    grad, more = (line[0, : n_columns * 256].reshape(n_columns, 256) for line in (pools.grad, pools.hess))
+    bits = int(chosen.count_bits)
+    return np.stack([grad, more >> bits, more & ((1 << bits) - 1)], axis=2)
+
+
+class Found(NamedTuple):
+    gain: float
+    column: int
+    bin: int
+    missing: int
+    left: tuple[int, int, int]
+
+
+def split_of(
+    backend: CpuBackend,
+    chosen: Packing,
+    rows: np.ndarray,
+    totals: Sequence[int],
+    wide: bool,
+    key: int = 0,
+    node: int = 0,
+) -> Found:
+    """The kernel's best split of a node's rows."""
+    pools, n_columns = backend._pools, backend.n_columns
+    if wide:
+        histogram_of_rows(backend.bins, backend._words, backend._more_words, rows, chosen, pools)
+    else:
+        pools.packed[0] = 0
+        for j in range(n_columns):
+            np.add.at(pools.packed[0], j * 256 + backend.bins.by_column[j, rows].astype(int), backend._words[rows])
+    out = np.full(N_FIELDS, -9, np.int64)
+    limits = backend._limits(chosen, np.uint64(key))
+    gain = best_split(
+        pools, wide, 0, backend.bins.n_bins, node, tuple(int(t) for t in totals), limits, chosen,
+        np.zeros((6, 256), np.int64), np.zeros(256), out,
+    )  # fmt: skip
+    fields = [int(out[k]) for k in (COLUMN, BIN, MISSING_LEFT, GRAD_LEFT, HESS_LEFT, COUNT_LEFT)]
+    return Found(float(gain), *fields[:3], (fields[3], fields[4], fields[5]))
+
+
+def leaf_totals(
+    backend: CpuBackend, case: Case, chosen: Packing, index: np.ndarray
+) -> tuple[np.ndarray, dict[int, np.ndarray]]:
+    """(n_nodes, 4) sums of the leaves of a tree grown on `index`, as the backend makes them, and the leaves' rows."""
+    grown = grow_in(backend, chosen, index, 9)
+    members = {int(node): backend._rows[line, a:b].astype(int) for node, a, b, line in grown.leaves}
+    units = np.array([power_above(peak) for peak in (*case.peaks, 1.0)])
+    return backend.leaf_sums(grown, case.grad, case.hess, NOTHING, units, SquaredError()), members

@@ -10,6 +10,7 @@ import numpy as np
 from stagewise.kernels.exact import Packing, hash_values, limb_bits, packing, power_above
 from stagewise.kernels.grow import (
     DEPTH,
+    HOME,
     LEAFWISE,
     LEFT,
     LEVELWISE,
@@ -23,10 +24,11 @@ from stagewise.kernels.grow import (
 from stagewise.kernels.histogram import Bins, Pools
 from stagewise.kernels.leaves import add_leaves, leaf_quantiles, leaf_sums
 from stagewise.kernels.pairs import quantize
-from stagewise.kernels.predict import add_tree_binned
+from stagewise.kernels.predict import add_tree_binned, label_binned
 from stagewise.kernels.split import BIN, COLUMN, MISSING_LEFT, N_FIELDS, NOT_SEEN, Limits
 from stagewise.kernels.symmetric import grow_symmetric
 from stagewise.kernels.team import Team
+from stagewise.losses.base import Loss
 from stagewise.params import TreeParams
 from stagewise.tree.tree import Tree
 
@@ -38,9 +40,6 @@ _POOL_BYTES = 1 << 28
 _WORK_A_THREAD = 40_000
 """Row × column steps of a root histogram that are worth a thread."""
 
-NOTHING = np.empty(0)
-NO_ROWS = np.empty(0, np.uint32)
-
 
 def threads_for(n_rows: int, n_columns: int, n_jobs: int) -> int:
     """Threads that pay for a table of this size: none waits longer than it works."""
@@ -49,11 +48,11 @@ def threads_for(n_rows: int, n_columns: int, n_jobs: int) -> int:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Grown:
-    """A tree without leaf values, and where each leaf's rows are: rows[start:stop] for each line of `leaves`."""
+    """A tree without leaf values, and where its leaves' rows are until the next tree grows."""
 
     tree: Tree
-    leaves: np.ndarray  # int64 (n_leaves, 2), in the order of the rows
-    order: np.ndarray  # int64 (n_leaves): position of each of them among tree.leaves
+    leaves: np.ndarray  # int64 (n_leaves, 4): node, start, stop and line of the backend's row numbers
+    fine: bool  # gradients are so unequal that leaf sums need their low limbs
 
 
 class CpuBackend:
@@ -92,13 +91,14 @@ class CpuBackend:
         self._room = np.array([most, min(most, n // 4095 + 2)], np.int64)
         self._pools = self._make_pools(*self._room)
         self._free = np.zeros((2, most + 1), np.int64)
+        self._heap = np.zeros(leaves + 1, np.int64)
         self._nodes = Nodes(
-            state=np.zeros((2 * leaves - 1, 8), np.int64),
+            state=np.zeros((2 * leaves - 1, 9), np.int64),
             split=np.zeros((2 * leaves - 1, N_FIELDS), np.int64),
             gain=np.zeros(2 * leaves - 1),
         )
-        self.rows = np.empty(n, np.uint32)
-        self._spare = np.empty(n, np.uint32)
+        self._rows = np.empty((2, n), np.uint32)
+        self.labels = np.empty(n, np.int32)
         self._scratch = (
             np.zeros((threads, 6, 256), np.int64),
             np.zeros((threads, 3, 256)),
@@ -138,19 +138,20 @@ class CpuBackend:
         self.team.run(quantize, grad, hess, chosen, self._words, self._more_words, self._lost)
         return chosen
 
-    def grow(self, chosen: Packing, index: np.ndarray, key: np.uint64) -> Grown:
-        """Grow one tree on packed pairs, for the rows of `index` (all when empty). `key` draws columns."""
+    def grow(self, chosen: Packing, index: np.ndarray, rest: np.ndarray, key: np.uint64) -> Grown:
+        """Grow one tree on packed pairs, for the rows of `index` (all when empty), not `rest`. `key` draws columns."""
         params = self.params
         n_rows = len(index) or self.n_rows
         nodes, shape = self._nodes, self._shape()
         work = Work(
-            self.rows, self._spare, self._words, self._more_words, *self._scratch, self._free, self._room, self.team.gate,
-            self.clock,
+            self._rows, self._words, self._more_words, *self._scratch, self._free, self._room, self._heap, self.team.gate,
+            self.labels, self.clock,
         )
         function = grow_symmetric if params.growth == "symmetric" else grow
         n_nodes = self.team.run(
             function, self.bins, index, n_rows, chosen, self._limits(chosen, key), shape, self._pools, work, nodes
         )
+        self.labels[rest] = n_nodes  # not a node: these rows take no part
         return self._harvest(n_nodes, chosen)
 
     def _shape(self) -> Shape:
@@ -217,69 +218,63 @@ class CpuBackend:
             depth=depth,
         )
         leaves = np.flatnonzero(~inner)
-        order = np.argsort(state[leaves, START], kind="stable")
-        return Grown(tree, np.ascontiguousarray(state[leaves[order], START : STOP + 1]), order)
+        where = np.column_stack([leaves, state[leaves, START], state[leaves, STOP], state[leaves, HOME]])
+        return Grown(tree, np.ascontiguousarray(where), not chosen.narrow)
 
     # --- leaves ------------------------------------------------------------------------------------------------------
 
     def leaf_sums(
-        self, grown: Grown, grad: np.ndarray, hess: np.ndarray, weight: np.ndarray, units: np.ndarray, kind: int, power: float
+        self, grown: Grown, grad: np.ndarray, hess: np.ndarray, weight: np.ndarray, units: np.ndarray, loss: Loss
     ) -> np.ndarray:
-        """(n_leaves, 4): exact sums of grad, hess and weight, and the step that they give (see kernels/leaves.py)."""
-        leaves = grown.leaves
-        limbs = np.zeros((self.team.n_threads, len(leaves), 6), np.int64)
-        out = np.zeros((len(leaves), 4))
+        """(n_nodes, 4): exact sums of grad, hess and weight of each leaf, and the step that they give."""
+        counts = grown.tree.count
+        limbs = np.zeros((self.team.n_threads, len(counts) + 1, 6), np.int64)
+        out = np.zeros((len(counts), 4))
         self.team.run(
-            leaf_sums, self.team.gate, self.rows, leaves, grad, hess, weight, units, self.bits, kind, power, limbs, out
-        )
+            leaf_sums, self.team.gate, self.labels, counts, grad, hess, weight, units, self.bits, grown.fine,
+            loss.leaf_kind, loss.power, limbs, out,
+        )  # fmt: skip
         return out
 
     def leaf_quantiles(
         self, grown: Grown, y: np.ndarray, raw: np.ndarray, counts: np.ndarray, alpha: float, delta: float
     ) -> np.ndarray:
-        """Quantiles of y - raw in the leaves, with Huber's one step from the median when delta > 0."""
-        leaves = grown.leaves
-        first, last = int(leaves[0, 0]), int(leaves[-1, 1])
-        if len(self._keys) < last - first:
+        """(n_nodes,): quantiles of y - raw in the leaves, with Huber's one step from the median when delta > 0."""
+        if len(self._keys) == 0:
             self._keys = np.empty(self.n_rows, np.uint64)
             self._key_counts = np.empty(self.n_rows, np.int64)
         unit = power_above(delta * (float(counts.max()) if len(counts) else 1.0))
-        out = np.zeros(len(leaves))
+        out = np.zeros(grown.tree.n_nodes)
         self.team.run(
-            leaf_quantiles, self.team.gate, self.rows, leaves, y, raw, counts, alpha, delta, unit, self.bits,
+            leaf_quantiles, self.team.gate, self._rows, grown.leaves, y, raw, counts, alpha, delta, unit, self.bits,
             self._keys, self._key_counts, np.zeros((self.team.n_threads, 2048), np.int64), out,
         )  # fmt: skip
         return out
 
+    def whole(self, index: np.ndarray) -> Grown:
+        """A tree of one leaf that holds all rows of `index` (all rows when empty): for sums and quantiles of a sample."""
+        n = len(index) or self.n_rows
+        if len(index):
+            self.labels[:] = 1
+            self.labels[index] = 0
+            self._rows[0, :n] = index
+        else:
+            self.labels[:] = 0
+            self._rows[0] = np.arange(n, dtype=np.uint32)
+        return Grown(Tree.stump(n), np.array([[0, 0, n, 0]], np.int64), True)
+
     def quantile(self, values: np.ndarray, counts: np.ndarray, index: np.ndarray, alpha: float) -> float:
         """The α-quantile of values (of the rows of `index`, or all), with integer weights."""
-        self._list_rows(index)
-        whole = Grown(_NO_TREE, np.array([[0, len(index) or self.n_rows]], np.int64), np.zeros(1, np.int64))
-        return float(self.leaf_quantiles(whole, values, np.zeros(self.n_rows), counts, alpha, 0.0)[0])
+        return float(self.leaf_quantiles(self.whole(index), values, np.zeros(self.n_rows), counts, alpha, 0.0)[0])
 
-    def root_sums(
-        self, index: np.ndarray, grad: np.ndarray, hess: np.ndarray, weight: np.ndarray, units: np.ndarray, kind: int, power: float
-    ) -> np.ndarray:
-        """As leaf_sums, with all rows of `index` as one leaf: for the initial value."""
-        self._list_rows(index)
-        whole = Grown(_NO_TREE, np.array([[0, len(index) or self.n_rows]], np.int64), np.zeros(1, np.int64))
-        return self.leaf_sums(whole, grad, hess, weight, units, kind, power)[0]
+    def add_leaves(self, tree: Tree, rest: np.ndarray, raw: np.ndarray) -> None:
+        """raw += tree: rows that grew the tree by their label, those of `rest` after walking down the tree."""
+        if len(rest):
+            self.team.run(
+                label_binned, self.bins, rest, tree.feature, tree.cut, tree.missing_left, tree.left, self.labels
+            )
+        self.team.run(add_leaves, self.labels, tree.value, raw)
 
-    def _list_rows(self, index: np.ndarray) -> None:
-        if len(index):
-            self.rows[: len(index)] = index
-        else:
-            self.rows[:] = np.arange(self.n_rows, dtype=np.uint32)
-
-    def add_leaves(self, grown: Grown, values: np.ndarray, raw: np.ndarray) -> None:
-        """raw += values of the leaves, for the rows that grew the tree."""
-        self.team.run(add_leaves, self.rows, grown.leaves, values, raw)
-
-    def add_tree(self, tree: Tree, bins: Bins, index: np.ndarray, dense: bool, raw: np.ndarray) -> None:
-        """raw += tree, for other binned rows: those of `index` (all when empty). dense: raw has one entry an index."""
-        self.team.run(
-            add_tree_binned, bins, index, tree.feature, tree.cut, tree.missing_left, tree.left, tree.value, dense, raw
-        )
-
-
-_NO_TREE = Tree(*(np.empty(0) for _ in range(10)))
+    def add_tree(self, tree: Tree, bins: Bins, index: np.ndarray, raw: np.ndarray) -> None:
+        """raw[r] += tree, for other binned rows: row index[r], or r when `index` is empty."""
+        self.team.run(add_tree_binned, bins, index, tree.feature, tree.cut, tree.missing_left, tree.left, tree.value, raw)

@@ -27,7 +27,7 @@ from stagewise.boosting.start import starting_values
 from stagewise.data.table import Schema
 from stagewise.errors import TrainingInterrupted
 from stagewise.kernels.histogram import Bins
-from stagewise.learners.tree import TreeLearner, TreeTerm
+from stagewise.learners.tree import TreeLearner
 from stagewise.losses.base import Loss
 from stagewise.params import BoostParams, TreeParams
 from stagewise.tree.tree import Tree
@@ -78,9 +78,13 @@ def boost(problem: Problem, tree: TreeParams, params: BoostParams, callbacks: Se
         learner = TreeLearner(backend, params.seed)
         maker = PairsMaker(loss, targets.y, targets.weight, backend.team)
         initial, raw = _start(problem, targets, maker, backend, sampler.all.index)
-        watcher = _Watcher(problem.validation, loss, initial, backend)
         delta = rule.delta(raw, sampler.all.index)
         pairs = maker(raw, _option(loss, delta))
+        watcher = _Watcher(problem.validation, loss, initial, _option(loss, delta), backend)
+        if problem.before is not None and problem.raw is not None:  # after the start, which sets the units of deviances
+            initial, raw = problem.before.initial, problem.raw
+            delta = rule.delta(raw, sampler.all.index)
+            pairs = maker(raw, _option(loss, delta))
         stages = list(problem.before.stages) if problem.before else []
         history = problem.before.history if problem.before else None
         monitor = Monitor(
@@ -95,14 +99,12 @@ def boost(problem: Problem, tree: TreeParams, params: BoostParams, callbacks: Se
         try:
             for stage in range(len(stages), params.n_estimators):
                 rows = sampler(stage)
-                terms: list[TreeTerm] = []
+                trees: list[Tree] = []
                 for output in range(loss.n_outputs):
-                    packed = rule.pack(pairs, output)
-                    grown = learner.fit(packed, rows.index, stage, output)
-                    values, cover = rule.finish(grown, pairs, output, raw, delta)
-                    terms.append(learner.term(grown, rate * values, cover))
-                    terms[-1].add_to(raw[output], rows.rest, backend)
-                stages.append(tuple(term.tree for term in terms))
+                    grown = learner.fit(rule.pack(pairs, output), rows.index, rows.rest, stage, output)
+                    trees.append(rule.finish(grown, pairs, output, raw, delta, rate))
+                    backend.add_leaves(trees[-1], rows.rest, raw[output])
+                stages.append(tuple(trees))
                 delta = rule.delta(raw, sampler.all.index)
                 option = _option(loss, delta)
                 pairs = maker(raw, option)
@@ -143,9 +145,7 @@ def _targets(problem: Problem) -> Targets:
 def _start(
     problem: Problem, targets: Targets, maker: PairsMaker, backend: CpuBackend, index: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The constants, and the raw predictions before the first new stage."""
-    if problem.before is not None and problem.raw is not None:
-        return problem.before.initial, problem.raw
+    """The constants, and the raw predictions before the first stage."""
     initial = starting_values(problem.loss, targets, maker, backend, problem.offset, index)
     raw = np.repeat(initial[:, None], len(problem.y), axis=1)
     return initial, raw if problem.offset is None else raw + problem.offset
@@ -154,7 +154,9 @@ def _start(
 class _Watcher:
     """Deviance on the validation sample, kept up to date tree by tree."""
 
-    def __init__(self, validation: Validation | None, loss: Loss, initial: np.ndarray, backend: CpuBackend) -> None:
+    def __init__(
+        self, validation: Validation | None, loss: Loss, initial: np.ndarray, option: np.ndarray, backend: CpuBackend
+    ) -> None:
         self.validation, self.backend, self.loss = validation, backend, loss
         if validation is None:
             return
@@ -162,6 +164,7 @@ class _Watcher:
         self.raw = np.repeat(initial[:, None], len(validation.y), axis=1)
         if validation.offset is not None:
             self.raw += validation.offset
+        self.maker(self.raw, option)  # the unit of the deviance is that of the constant, also in a warm start
         if validation.raw is not None:
             self.raw = validation.raw
 
@@ -170,5 +173,5 @@ class _Watcher:
         if validation is None:
             return None
         for output, tree in enumerate(trees):
-            self.backend.add_tree(tree, validation.bins, validation.index, True, self.raw[output])
+            self.backend.add_tree(tree, validation.bins, validation.index, self.raw[output])
         return self.maker(self.raw, option).deviance

@@ -64,9 +64,11 @@ class Model:
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_forest": {}}
 
-    def raw(self, X: np.ndarray, n_threads: int = 1) -> np.ndarray:
-        """Raw predictions (n_outputs, n_rows) of a row-major float matrix."""
+    def raw(self, X: np.ndarray, n_threads: int = 1, offset: np.ndarray | None = None) -> np.ndarray:
+        """Raw predictions (n_outputs, n_rows) of a row-major float matrix, on top of an offset of that shape."""
         out = np.repeat(self.initial[:, None], X.shape[0], axis=1)
+        if offset is not None:  # before the trees, in the order of training: the same bits
+            out += offset
         self.forest.add(X, out, n_threads=n_threads)
         return out
 

@@ -101,9 +101,11 @@ class Monitor:
     ) -> None:
         self.total, self.patience, self.tol, self.callbacks, self.initial = total, patience, tol, callbacks, initial
         self._on_train = on_train  # stop on the training deviance when there is no validation sample
-        self.train = [] if before is None else list(before.train)
-        self.validation = [] if before is None else list(before.validation)
-        self.rows = [] if before is None else list(before.rows)
+        kept = 0 if before is None else before.best  # a warm start goes on from there
+        self.train = [] if before is None else list(before.train[:kept])
+        watched_later = len(self.train) if before is None else len(before.train) - len(before.validation)
+        self.validation = [] if before is None else list(before.validation[: max(0, kept - watched_later)])
+        self.rows = [] if before is None else list(before.rows[:kept])
         self._began = time.perf_counter()
         for callback in callbacks:
             if hasattr(callback, "on_start"):

@@ -16,6 +16,9 @@ __all__ = ["Pairs", "PairsMaker", "exact_sum"]
 _HEADROOM = 2.0**24
 """How many times a row's loss may grow over the largest at the start before the deviance saturates."""
 
+_LARGEST_UNIT = 2.0**1000
+"""Where squares overflow (targets of 1e300) the deviance saturates here, 1e301, rather than being infinite or NaN."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pairs:
@@ -58,7 +61,7 @@ class PairsMaker:
         """Pairs at the raw predictions (n_outputs, n_rows)."""
         if self._unit == 0.0:  # the unit of the deviance's fixed point comes from the largest loss at the start
             peaks, _ = self._evaluate(raw, option, 0.0)
-            self._unit = power_above(max(float(peaks[2]), 1e-290)) * _HEADROOM
+            self._unit = min(power_above(min(max(float(peaks[2]), 1e-290), 1e300)) * _HEADROOM, _LARGEST_UNIT)
         peaks, limbs = self._evaluate(raw, option, 1.0 / self._unit)
         mean = limbs_total(limbs, self._unit, self.bits) / self.total
         return Pairs(

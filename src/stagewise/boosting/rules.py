@@ -15,6 +15,7 @@ from stagewise.backends.cpu import CpuBackend, Grown
 from stagewise.boosting.pairs import Pairs
 from stagewise.kernels.exact import Packing, power_above
 from stagewise.losses.base import Loss
+from stagewise.tree.tree import Tree
 
 __all__ = ["GradientRule", "NewtonRule", "Rule", "Targets"]
 
@@ -60,16 +61,14 @@ class Rule:
         peaks = (pairs.grad_peak, 1.0 if self.targets.plain else self._weight_peak)
         return self.backend.pack(pairs.grad[output], hess, peaks, self.targets.plain, self._wide)
 
-    def finish(self, grown: Grown, pairs: Pairs, output: int, raw: np.ndarray, delta: float) -> tuple[np.ndarray, np.ndarray]:
-        """(values, weights) of the leaves in the order of grown.leaves, before shrinkage by the learning rate.
+    def finish(self, grown: Grown, pairs: Pairs, output: int, raw: np.ndarray, delta: float, rate: float) -> Tree:
+        """The tree with its leaves re-fitted and shrunk by the learning rate.
 
         l1 and l2 shrink every leaf by (1 - l1/|G|)₊ · H/(H + l2): for a Newton step this is -(G ± l1)/(H + l2).
         """
         loss, targets, params = self.loss, self.targets, self.backend.params
         units = np.array([power_above(pairs.grad_peak), power_above(pairs.hess_peak), power_above(self._weight_peak)])
-        sums = self.backend.leaf_sums(
-            grown, pairs.grad[output], pairs.hess[output], targets.weight, units, loss.leaf_kind, loss.power
-        )
+        sums = self.backend.leaf_sums(grown, pairs.grad[output], pairs.hess[output], targets.weight, units, loss)
         values = sums[:, 3]
         if loss.leaf_quantile is not None:
             values = self.backend.leaf_quantiles(
@@ -80,7 +79,7 @@ class Rule:
             with np.errstate(divide="ignore", invalid="ignore"):
                 kept = np.where(grad > params.l1, 1.0 - params.l1 / grad, 0.0) if params.l1 > 0.0 else 1.0
                 values = values * kept * np.where(hess > 0.0, hess / (hess + params.l2), 0.0)
-        return np.nan_to_num(values, nan=0.0), sums[:, 2]
+        return grown.tree.with_values(rate * np.nan_to_num(values, nan=0.0), sums[:, 2])
 
 
 class GradientRule(Rule):

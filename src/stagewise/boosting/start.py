@@ -44,15 +44,12 @@ def _minimise(
     constant = np.zeros(k)
     if offset is None and k == 1:  # somewhere among the targets, in case the loss is flat far from them
         constant[0] = backend.quantile(targets.y, targets.counts, index, 0.5)
+    whole = backend.whole(index)
     pairs = maker(base + constant[:, None], loss.option)
     for _ in range(100):
         units = np.array([power_above(pairs.grad_peak), power_above(pairs.hess_peak), 1.0])
-        step = np.array(
-            [
-                backend.root_sums(index, pairs.grad[c], pairs.hess[c], _NOTHING, units, loss.leaf_kind, loss.power)[3]
-                for c in range(k)
-            ]
-        )
+        sums = [backend.leaf_sums(whole, pairs.grad[c], pairs.hess[c], _NOTHING, units, loss)[0] for c in range(k)]
+        step = np.array([total[3] for total in sums])
         deviance = pairs.deviance
         for _ in range(30):
             pairs = maker(base + (constant + step)[:, None], loss.option)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -79,12 +80,9 @@ class BaseGradientBoosting(BaseEstimator):  # type: ignore[misc]
             held_out, skip = self._split_validation(dataset, target, weight, offset, skip, params.seed)
         raw = None
         if before is not None:
-            raw = self._raw_before(before, dataset, table, n_jobs)
-            raw = raw if offset is None else raw + offset
+            raw = self._raw_before(before, table, offset, n_jobs)
             if held_out is not None and eval_set is None:
-                held_out = Validation(
-                    held_out.bins, held_out.index, held_out.y, held_out.weight, None, raw[:, held_out.index].copy()
-                )
+                held_out = replace(held_out, raw=raw[:, held_out.index].copy())
         problem = Problem(
             bins=dataset.bins,
             cuts=dataset.cuts,
@@ -209,8 +207,7 @@ class BaseGradientBoosting(BaseEstimator):  # type: ignore[misc]
         offset = read_init_score(score, table.n_rows, loss.n_outputs)
         raw = None
         if before is not None:
-            raw = before.raw(table.to_matrix(), n_jobs)
-            raw = raw if offset is None else raw + offset
+            raw = before.raw(table.to_matrix(), n_jobs, offset)
         bins = bin_table(table, dataset.cuts, n_jobs)
         return Validation(bins, _NO_ROWS, target, np.empty(0) if weights is None else weights, offset, raw)
 
@@ -234,10 +231,10 @@ class BaseGradientBoosting(BaseEstimator):  # type: ignore[misc]
             )
         return before
 
-    def _raw_before(self, before: Model, dataset: Dataset, table: Table | None, n_jobs: int) -> np.ndarray:
+    def _raw_before(self, before: Model, table: Table | None, offset: np.ndarray | None, n_jobs: int) -> np.ndarray:
         if table is None:
             raise InputError("warm_start needs the values of X, which a Dataset does not keep; pass X and y instead.")
-        return before.raw(table.to_matrix(), n_jobs)
+        return before.raw(table.to_matrix(), n_jobs, offset)
 
     # --- results -----------------------------------------------------------------------------------------------------
 

@@ -196,9 +196,9 @@ def exact_tanh(x):  # type: ignore[no-untyped-def]
 # --- exact sums ------------------------------------------------------------------------------------------------------
 #
 # A value v with |v| <= 2**e becomes two integers: hi in units of 2**(e - bits) and lo in units of 2**(e - 2 * bits).
-# Their sums stay below 2**62 for any number of rows that fits, and carry some 76 bits below the largest value.
+# Their sums stay below 2**62 for any number of rows that fits, and carry some 80 bits below the largest value.
 
-LIMB_BITS = 38
+LIMB_BITS = 42
 
 
 def limb_bits(n_rows: int) -> int:

@@ -15,9 +15,9 @@ from typing import NamedTuple
 import numpy as np
 
 from stagewise.kernels.histogram import build_columns, build_share, merge_columns, subtract_columns
-from stagewise.kernels.jit import cycles, device, kernel
-from stagewise.kernels.partition import collect_sides, divide
-from stagewise.kernels.split import BIN, COLUMN, GRAD_LEFT, HESS_LEFT, MISSING_LEFT, scan_columns
+from stagewise.kernels.jit import cycles, device, kernel, piece
+from stagewise.kernels.partition import count_left, divide, divide_backward
+from stagewise.kernels.split import BIN, COLUMN, COUNT_LEFT, GRAD_LEFT, HESS_LEFT, MISSING_LEFT, scan_columns
 from stagewise.kernels.team import barrier, share
 
 __all__ = ["LEAFWISE", "LEVELWISE", "Nodes", "Shape", "Work", "grow"]
@@ -25,7 +25,7 @@ __all__ = ["LEAFWISE", "LEVELWISE", "Nodes", "Shape", "Work", "grow"]
 LEAFWISE, LEVELWISE = 0, 1
 
 # columns of Nodes.state (int64)
-START, STOP, DEPTH, SLOT, GRAD, HESS, LEFT, RIGHT = range(8)
+START, STOP, DEPTH, SLOT, GRAD, HESS, LEFT, RIGHT, HOME = range(9)
 
 HISTOGRAM, SPLIT, PARTITION = range(3)  # entries of Work.clock
 
@@ -44,7 +44,7 @@ class Shape(NamedTuple):
 class Nodes(NamedTuple):
     """A tree while it grows; node 0 is the root. A leaf has LEFT = -1."""
 
-    state: np.ndarray  # int64 (max_nodes, 8)
+    state: np.ndarray  # int64 (max_nodes, 9)
     split: np.ndarray  # int64 (max_nodes, 6): the best split found, see split.py
     gain: np.ndarray  # float64 (max_nodes): its improvement, relative units; not positive when there is none
 
@@ -52,8 +52,7 @@ class Nodes(NamedTuple):
 class Work(NamedTuple):
     """Room for a tree's growth, made once for a whole fit."""
 
-    rows: np.ndarray  # uint32 (n_rows): row numbers, the rows of a node next to each other
-    spare: np.ndarray  # uint32 (n_rows)
+    rows: np.ndarray  # uint32 (2, n_rows): row numbers; those of a node lie next to each other in line HOME
     words: np.ndarray  # int64 (n_rows): packed gradients
     more_words: np.ndarray  # int64 (n_rows or 1): hess words when they are not packed with the gradients
     sums: np.ndarray  # int64 (n_threads, 6, 256)
@@ -63,11 +62,13 @@ class Work(NamedTuple):
     counts: np.ndarray  # int64 (n_threads, 8): rows that went left, by thread
     free: np.ndarray  # int64 (2, slots + 1): stacks of free slots, packed and wide; the last entry is the height
     room: np.ndarray  # int64 (2): how many slots of either kind may be handed out; two more are for what is not kept
+    heap: np.ndarray  # int64 (max_leaves + 1): leaves that can be split, the next one first
     gate: np.ndarray  # int64, see team.py
+    labels: np.ndarray  # int32 (n_rows): the leaf (node number) of each row of a grown tree; others are left alone
     clock: np.ndarray  # int64 (4): cycles that thread 0 spent on histograms, on split search, on dividing rows
 
 
-@device
+@piece
 def tick(clock, phase, since, tid):  # type: ignore[no-untyped-def]
     """Book the time since `since` on a phase (thread 0); the time now."""
     now = cycles()
@@ -76,11 +77,14 @@ def tick(clock, phase, since, tid):  # type: ignore[no-untyped-def]
     return now
 
 
-@device
+@piece
 def columns_of(stride, tid, n_threads):  # type: ignore[no-untyped-def]
     """This thread's columns, in steps of four as histograms are built."""
     fours = stride // 4
     return 4 * (fours * tid // n_threads), 4 * (fours * (tid + 1) // n_threads)
+
+
+# --- slots: where histograms are kept --------------------------------------------------------------------------------
 
 
 @device
@@ -102,218 +106,203 @@ def give_slot(free, kind, slot):  # type: ignore[no-untyped-def]
 
 
 @device
-def is_wide(nodes, node, packing):  # type: ignore[no-untyped-def]
-    return (not packing.narrow) or nodes.state[node, STOP] - nodes.state[node, START] > packing.block
+def is_wide(state, node, packing):  # type: ignore[no-untyped-def]
+    """Whether a node's histogram has two words an entry."""
+    return (not packing.narrow) or state[node, STOP] - state[node, START] > packing.block
 
 
 @device
-def partition_node(bins, nodes, node, work, tid, n_threads):  # type: ignore[no-untyped-def]
-    """Divide a node's rows by its split, all threads together; (rows that went left, called off)."""
-    s, e = nodes.state[node, START], nodes.state[node, STOP]
-    column = bins.by_column[nodes.split[node, COLUMN]]
-    cut, missing_left = nodes.split[node, BIN], nodes.split[node, MISSING_LEFT] == 1
-    k0, k1 = share(s, e, tid, n_threads)
-    if e - s < _ALONE:
-        k0, k1 = (s, e) if tid == 0 else (e, e)
-    work.counts[tid, 0] = divide(column, cut, missing_left, work.rows, work.spare, k0, k1)
-    if barrier(work.gate, n_threads):
-        return np.int64(0), True
-    total, before = np.int64(0), np.int64(0)
-    for t in range(n_threads):
-        total += work.counts[t, 0]
-        before += work.counts[t, 0] if t < tid else 0
-    right_before = (k0 - s) - before
-    if tid > 0 and e - s < _ALONE:
-        right_before = 0
-    collect_sides(work.rows, work.spare, k0, k1, work.counts[tid, 0], s + before, s + total + right_before)
-    return total, barrier(work.gate, n_threads)
+def assign_slots(state, free, room, packing, parent, small, big, do_big):  # type: ignore[no-untyped-def]
+    """Slots for the children of `parent` (-1: `small` is the root); a number beyond `room` is not kept."""
+    kind = np.int64(is_wide(state, small, packing))
+    slot = take_slot(free, kind)
+    state[small, SLOT] = slot if slot >= 0 else room[kind]
+    if parent < 0:
+        return
+    kind, parent_kind, parent_slot = np.int64(is_wide(state, big, packing)), np.int64(is_wide(state, parent, packing)), state[parent, SLOT]
+    reuse = do_big and parent_slot >= 0 and parent_kind == kind
+    slot = parent_slot if reuse else take_slot(free, kind)
+    state[big, SLOT] = slot if slot >= 0 else room[kind] + 1
+    if not reuse:  # handed out again at the next split at the earliest: it is still read in this one
+        give_slot(free, parent_kind, parent_slot)
 
 
 @device
-def add_child(nodes, child, start, stop, depth, grad, hess):  # type: ignore[no-untyped-def]
+def settle(state, gain, node, packing, free, room):  # type: ignore[no-untyped-def]
+    """Keep a node's slot while the node can still be split; free it otherwise."""
+    kind, slot = np.int64(is_wide(state, node, packing)), state[node, SLOT]
+    if slot >= room[kind]:
+        state[node, SLOT] = -1
+    elif gain[node] <= 0.0:
+        give_slot(free, kind, slot)
+        state[node, SLOT] = -1
+
+
+# --- nodes -----------------------------------------------------------------------------------------------------------
+
+
+@device
+def add_node(nodes, node, start, stop, depth, grad, hess):  # type: ignore[no-untyped-def]
     state = nodes.state
-    state[child, START], state[child, STOP], state[child, DEPTH] = start, stop, depth
-    state[child, SLOT], state[child, GRAD], state[child, HESS] = -1, grad, hess
-    state[child, LEFT], state[child, RIGHT] = -1, -1
-    nodes.gain[child] = -1.0
+    state[node, START], state[node, STOP], state[node, DEPTH] = start, stop, depth
+    state[node, SLOT], state[node, GRAD], state[node, HESS] = -1, grad, hess
+    state[node, LEFT], state[node, RIGHT] = -1, -1
+    state[node, HOME] = depth & 1  # rows change lines at every division
+    nodes.gain[node] = -1.0
 
 
 @device
-def add_children(nodes, node, left, n_left):  # type: ignore[no-untyped-def]
+def add_children(nodes, node, left):  # type: ignore[no-untyped-def]
     """Write the records of both children (one thread does this)."""
     state, split = nodes.state, nodes.split
     s, e, depth = state[node, START], state[node, STOP], state[node, DEPTH] + 1
-    g, h = split[node, GRAD_LEFT], split[node, HESS_LEFT]
-    add_child(nodes, left, s, s + n_left, depth, g, h)
-    add_child(nodes, left + 1, s + n_left, e, depth, state[node, GRAD] - g, state[node, HESS] - h)
+    g, h, middle = split[node, GRAD_LEFT], split[node, HESS_LEFT], s + split[node, COUNT_LEFT]
+    add_node(nodes, left, s, middle, depth, g, h)
+    add_node(nodes, left + 1, middle, e, depth, state[node, GRAD] - g, state[node, HESS] - h)
     state[node, LEFT], state[node, RIGHT] = left, left + 1
 
 
 @device
-def can_split(nodes, node, limits, shape):  # type: ignore[no-untyped-def]
-    """Whether a search for a split makes sense at all."""
-    rows = nodes.state[node, STOP] - nodes.state[node, START]
-    return nodes.state[node, DEPTH] < shape.max_depth and rows >= 2 * limits.min_samples_leaf and rows > 1
-
-
-@device
-def build(bins, nodes, node, slot, wide, work, packing, pools, tid, n_threads):  # type: ignore[no-untyped-def]
-    """A node's histogram, all threads together: rows shared when there are many, columns shared otherwise.
-
-    Afterwards each thread may read its own columns. True when called off.
-    """
-    s, e = nodes.state[node, START], nodes.state[node, STOP]
-    c0, c1 = columns_of(bins.stride, tid, n_threads)
-    if n_threads == 1 or e - s <= packing.block:
-        build_columns(bins, work.words, work.more_words, work.rows, s, e, c0, c1, packing, wide, slot, pools, tid)
-        return False
-    k0, k1 = share(s, e, tid, n_threads)
-    build_share(bins, work.words, work.more_words, work.rows, k0, k1, packing, pools, tid)
-    if barrier(work.gate, n_threads):
-        return True
-    merge_columns(pools, slot, n_threads, c0, c1)
-    return False
-
-
-@device
-def search(bins, nodes, node, which, limits, packing, pools, work, tid, n_threads):  # type: ignore[no-untyped-def]
-    """This thread's part of the search for a node's best split."""
-    c0, c1 = columns_of(bins.stride, tid, n_threads)
-    state = nodes.state
-    rows = state[node, STOP] - state[node, START]
-    work.found_gain[tid, which] = scan_columns(
-        pools, is_wide(nodes, node, packing), state[node, SLOT], c0, c1, bins.n_bins, node, state[node, GRAD], state[node, HESS], rows,
-        limits, packing, work.sums[tid], work.gains[tid, 0], work.found[tid, which],
-    )  # fmt: skip
-
-
-@device
-def keep_best(nodes, node, which, limits, work, n_threads):  # type: ignore[no-untyped-def]
-    """The best of the threads' findings becomes the node's split; threads hold ascending columns, ties to the first."""
-    best = 0
-    for t in range(1, n_threads):
-        if work.found_gain[t, which] > work.found_gain[best, which]:
-            best = t
-    gain = work.found_gain[best, which]
-    nodes.gain[node] = gain if gain > limits.min_gain else -1.0
-    nodes.split[node, :] = work.found[best, which, :]
-
-
-@device
-def smaller_child(nodes, node):  # type: ignore[no-untyped-def]
+def smaller_child(state, node):  # type: ignore[no-untyped-def]
     """The child with fewer rows (the left one when equal)."""
-    left = nodes.state[node, LEFT]
-    right_smaller = (
-        nodes.state[left + 1, STOP] - nodes.state[left + 1, START] < nodes.state[left, STOP] - nodes.state[left, START]
-    )
-    return left + 1 if right_smaller else left
+    left = state[node, LEFT]
+    right_smaller = state[left + 1, STOP] - state[left + 1, START] < state[left, STOP] - state[left, START]
+    return left + np.int64(right_smaller)
 
 
 @device
-def build_children(bins, nodes, node, do_small, do_big, work, packing, pools, tid, n_threads):  # type: ignore[no-untyped-def]
-    """Histograms of the children that need one: the smaller from its rows, the larger by subtraction.
-
-    Gives the children their slots; room that is not kept is a number beyond what may be handed out. True when called off.
-    """
-    state = nodes.state
-    small = smaller_child(nodes, node)
-    big = 2 * state[node, LEFT] + 1 - small
-    parent_slot, parent_wide = state[node, SLOT], is_wide(nodes, node, packing)
-    wide_small, wide_big = is_wide(nodes, small, packing), is_wide(nodes, big, packing)
-    if tid == 0:
-        reuse = do_big and parent_slot >= 0 and parent_wide == wide_big
-        slot = take_slot(work.free, 1 if wide_small else 0)
-        state[small, SLOT] = slot if slot >= 0 else work.room[1 if wide_small else 0]
-        slot = parent_slot if reuse else take_slot(work.free, 1 if wide_big else 0)
-        state[big, SLOT] = slot if slot >= 0 else work.room[1 if wide_big else 0] + 1
-        if not reuse:  # handed out again at the next split at the earliest: it is still read below
-            give_slot(work.free, 1 if parent_wide else 0, parent_slot)
-    if barrier(work.gate, n_threads):
-        return True
-    slot_small, slot_big = state[small, SLOT], state[big, SLOT]
-    c0, c1 = columns_of(bins.stride, tid, n_threads)
-    subtracting = parent_slot >= 0 and do_big
-    if (do_small or subtracting) and build(
-        bins, nodes, small, slot_small, wide_small, work, packing, pools, tid, n_threads
-    ):
-        return True
-    if subtracting:
-        subtract_columns(
-            pools, packing, parent_wide, parent_slot, wide_small, slot_small, wide_big, slot_big, c0, c1
-        )
-    elif do_big:
-        if barrier(work.gate, n_threads):  # the threads' own histograms are used again
-            return True
-        if build(bins, nodes, big, slot_big, wide_big, work, packing, pools, tid, n_threads):
-            return True
-    return False
+def can_split(state, node, min_samples_leaf, max_depth):  # type: ignore[no-untyped-def]
+    """Whether a search for a split makes sense at all."""
+    rows = state[node, STOP] - state[node, START]
+    return state[node, DEPTH] < max_depth and rows >= 2 * min_samples_leaf and rows > 1
 
 
 @device
-def settle(nodes, node, packing, work):  # type: ignore[no-untyped-def]
-    """Keep a node's slot while the node can still be split; free it otherwise."""
-    kind = 1 if is_wide(nodes, node, packing) else 0
-    slot = nodes.state[node, SLOT]
-    if slot >= work.room[kind]:
-        nodes.state[node, SLOT] = -1
-    elif nodes.gain[node] <= 0.0:
-        give_slot(work.free, kind, slot)
-        nodes.state[node, SLOT] = -1
+def comes_before(nodes, a, b, order):  # type: ignore[no-untyped-def]
+    """Whether leaf a is split before leaf b: by level (levelwise), by improvement, by number."""
+    if order == LEVELWISE and nodes.state[a, DEPTH] != nodes.state[b, DEPTH]:
+        return nodes.state[a, DEPTH] < nodes.state[b, DEPTH]
+    if nodes.gain[a] != nodes.gain[b]:
+        return nodes.gain[a] > nodes.gain[b]
+    return a < b
 
 
 @device
-def search_children(bins, nodes, node, work, limits, packing, pools, shape, tid, n_threads):  # type: ignore[no-untyped-def]
-    """Histograms and best splits of both children of a node. True when called off."""
-    left = nodes.state[node, LEFT]
-    small = smaller_child(nodes, node)
-    big = 2 * left + 1 - small
-    do_small, do_big = can_split(nodes, small, limits, shape), can_split(nodes, big, limits, shape)
-    if not do_small and not do_big:
-        if tid == 0:
-            give_slot(work.free, 1 if is_wide(nodes, node, packing) else 0, nodes.state[node, SLOT])
-        return barrier(work.gate, n_threads)
-    since = cycles()
-    if build_children(bins, nodes, node, do_small, do_big, work, packing, pools, tid, n_threads):
-        return True
-    since = tick(work.clock, HISTOGRAM, since, tid)
-    work.found_gain[tid, 0] = -1.0
-    work.found_gain[tid, 1] = -1.0
-    if do_small:
-        search(bins, nodes, small, 0, limits, packing, pools, work, tid, n_threads)
-    if do_big:
-        search(bins, nodes, big, 1, limits, packing, pools, work, tid, n_threads)
-    if barrier(work.gate, n_threads):
-        return True
-    if tid == 0:
-        keep_best(nodes, small, 0, limits, work, n_threads)
-        keep_best(nodes, big, 1, limits, work, n_threads)
-        settle(nodes, small, packing, work)
-        settle(nodes, big, packing, work)
-    off = barrier(work.gate, n_threads)
-    tick(work.clock, SPLIT, since, tid)
-    return off
+def push(heap, size, node, nodes, order):  # type: ignore[no-untyped-def]
+    """Put a leaf into the heap of those that can be split; the new size."""
+    k = size
+    heap[k] = node
+    while k > 0 and comes_before(nodes, heap[k], heap[(k - 1) // 2], order):
+        heap[k], heap[(k - 1) // 2] = heap[(k - 1) // 2], heap[k]
+        k = (k - 1) // 2
+    return size + 1
 
 
 @device
-def begin(bins, nodes, index, n_rows, work, packing, tid, n_threads):  # type: ignore[no-untyped-def]
+def pop(heap, size, nodes, order):  # type: ignore[no-untyped-def]
+    """Take the leaf to be split next off the heap (size > 0); the caller counts down."""
+    first, size = heap[0], size - 1
+    heap[0] = heap[size]
+    k = 0
+    while 2 * k + 1 < size:
+        child = 2 * k + 1
+        if child + 1 < size and comes_before(nodes, heap[child + 1], heap[child], order):
+            child += 1
+        if not comes_before(nodes, heap[child], heap[k], order):
+            break
+        heap[k], heap[child] = heap[child], heap[k]
+        k = child
+    return first
+
+
+# --- the steps of a split, all threads together ----------------------------------------------------------------------
+
+
+@piece
+def begin(nodes, index, n_rows, work, tid, n_threads):  # type: ignore[no-untyped-def]
     """Lay out the root's rows (all, or those of `index`) and clear the slots. True when called off."""
     k0, k1 = share(0, n_rows, tid, n_threads)
-    if index.shape[0] > 0:
-        work.rows[k0:k1] = index[k0:k1]
-    else:
-        for k in range(k0, k1):
-            work.rows[k] = k
+    own = work.rows[0, k0:k1]
+    some = index.shape[0] > 0
+    for k in range(k1 - k0):
+        own[k] = index[k0 + k] if some else k0 + k
     if tid == 0:
         for kind in range(2):
             for k in range(work.room[kind]):
                 work.free[kind, k] = k
             work.free[kind, work.free.shape[1] - 1] = work.room[kind]
-        add_child(nodes, 0, 0, n_rows, 0, 0, 0)
+        add_node(nodes, np.int64(0), np.int64(0), n_rows, np.int64(0), np.int64(0), np.int64(0))
     return barrier(work.gate, n_threads)
 
 
+@piece
+def partition_node(bins, nodes, node, work, tid, n_threads):  # type: ignore[no-untyped-def]
+    """Divide a node's rows by its split. True when called off."""
+    s, e, home = nodes.state[node, START], nodes.state[node, STOP], nodes.state[node, HOME]
+    rows, to = work.rows[home], work.rows[1 - home]
+    column = bins.by_column[nodes.split[node, COLUMN]]
+    cut, missing_left = nodes.split[node, BIN], nodes.split[node, MISSING_LEFT] == 1
+    middle = s + nodes.split[node, COUNT_LEFT]
+    k0, k1, left, right = s, e, s, middle
+    working, off = True, False
+    if n_threads > 1:
+        if e - s < _ALONE:
+            working = tid == 0
+        else:
+            k0, k1 = share(s, e, tid, n_threads)
+            if n_threads > 2:
+                work.counts[tid, 0] = count_left(column, cut, missing_left, rows, k0, k1)
+                off = barrier(work.gate, n_threads)
+                for t in range(tid):
+                    left += work.counts[t, 0]
+                right = middle + (k0 - s) - (left - s)
+            elif tid == 1:
+                working = False
+                divide_backward(column, cut, missing_left, rows, k0, k1, to, middle, e)
+    if working and not off:
+        divide(column, cut, missing_left, rows, k0, k1, to, left, right)
+    return barrier(work.gate, n_threads) or off
+
+
+@piece
+def build_histograms(  # type: ignore[no-untyped-def]
+    bins, nodes, parent, small, big, do_small, do_big, work, packing, pools, tid, n_threads
+):
+    """Histograms of the children that need one: the smaller from its rows, the larger by subtraction.
+
+    Many rows are shared among the threads; with few of them, the columns. Afterwards each thread may read its own
+    columns. True when called off.
+    """
+    state = nodes.state
+    c0, c1 = columns_of(bins.stride, tid, n_threads)
+    subtracting = do_big and state[parent, SLOT] >= 0
+    off = False
+    for which in range(2):
+        node = big if which == 1 else small
+        if off or not (do_big if which == 1 else do_small or subtracting):
+            continue
+        slot, wide = state[node, SLOT], is_wide(state, node, packing)
+        if which == 1 and subtracting:
+            subtract_columns(
+                pools, packing, is_wide(state, parent, packing), state[parent, SLOT],
+                is_wide(state, small, packing), state[small, SLOT], wide, slot, c0, c1,
+            )  # fmt: skip
+            continue
+        s, e, rows = state[node, START], state[node, STOP], work.rows[state[node, HOME]]
+        if n_threads == 1 or e - s <= packing.block:
+            build_columns(bins, work.words, work.more_words, rows, s, e, c0, c1, packing, wide, slot, pools, tid)
+        else:
+            k0, k1 = share(s, e, tid, n_threads)
+            off = barrier(work.gate, n_threads)  # the threads' own histograms are no longer read
+            if not off:
+                build_share(bins, work.words, work.more_words, rows, k0, k1, packing, pools, tid)
+                off = barrier(work.gate, n_threads)
+                merge_columns(pools, slot, n_threads, c0, c1)
+    return off
+
+
 @device
-def root_totals(bins, nodes, slot, wide, packing, pools):  # type: ignore[no-untyped-def]
+def root_totals(state, slot, wide, packing, pools):  # type: ignore[no-untyped-def]
     """The root's sums, from the bins of the first column (every row is in one of them)."""
     g, h = np.int64(0), np.int64(0)
     for b in range(256):
@@ -323,76 +312,115 @@ def root_totals(bins, nodes, slot, wide, packing, pools):  # type: ignore[no-unt
         else:
             g += pools.packed[slot, b] >> packing.grad_shift
             h += (pools.packed[slot, b] >> packing.hess_shift) & packing.hess_mask
-    nodes.state[0, GRAD], nodes.state[0, HESS] = g, h
+    state[0, GRAD], state[0, HESS] = g, h
 
 
-@device
-def build_root(bins, nodes, work, packing, pools, tid, n_threads):  # type: ignore[no-untyped-def]
-    """The root's histogram and totals. True when called off."""
-    wide = is_wide(nodes, 0, packing)
-    if tid == 0:
-        nodes.state[0, SLOT] = take_slot(work.free, 1 if wide else 0)
-    if barrier(work.gate, n_threads):
-        return True
-    slot = nodes.state[0, SLOT]
-    if build(bins, nodes, 0, slot, wide, work, packing, pools, tid, n_threads):
-        return True
-    if tid == 0:  # thread 0 holds the first column
-        root_totals(bins, nodes, slot, wide, packing, pools)
+@piece
+def total_root(nodes, work, packing, pools, tid, n_threads):  # type: ignore[no-untyped-def]
+    """Write the root's sums when its histogram is complete. True when called off."""
+    off = barrier(work.gate, n_threads)
+    if tid == 0 and not off:
+        root_totals(nodes.state, nodes.state[0, SLOT], is_wide(nodes.state, 0, packing), packing, pools)
+    return barrier(work.gate, n_threads) or off
+
+
+@piece
+def search(bins, nodes, small, big, do_small, do_big, limits, packing, pools, work, tid, n_threads):  # type: ignore[no-untyped-def]
+    """This thread's part of the search for the best splits of two nodes. True when called off."""
+    c0, c1 = columns_of(bins.stride, tid, n_threads)
+    state = nodes.state
+    for which in range(2):
+        node = big if which == 1 else small
+        work.found_gain[tid, which] = -1.0
+        if do_big if which == 1 else do_small:
+            work.found_gain[tid, which] = scan_columns(
+                pools, is_wide(state, node, packing), state[node, SLOT], c0, c1, bins.n_bins, node, state[node, GRAD],
+                state[node, HESS], state[node, STOP] - state[node, START], limits, packing, work.sums[tid],
+                work.gains[tid, 0], work.found[tid, which],
+            )  # fmt: skip
     return barrier(work.gate, n_threads)
 
 
 @device
-def choose(nodes, n_nodes, order):  # type: ignore[no-untyped-def]
-    """The leaf to split next, or -1: the largest improvement, on the shallowest level when growing by levels."""
-    best = -1
-    for k in range(n_nodes):
-        if nodes.state[k, LEFT] < 0 and nodes.gain[k] > 0.0:
-            if best < 0:
-                best = k
-            elif order == LEVELWISE and nodes.state[k, DEPTH] != nodes.state[best, DEPTH]:
-                best = k if nodes.state[k, DEPTH] < nodes.state[best, DEPTH] else best
-            elif nodes.gain[k] > nodes.gain[best]:
-                best = k
-    return best
+def keep_best(nodes, node, which, min_gain, found, found_gain, n_threads):  # type: ignore[no-untyped-def]
+    """The best of the threads' findings becomes the node's split; threads hold ascending columns, ties to the first."""
+    best = 0
+    for t in range(1, n_threads):
+        if found_gain[t, which] > found_gain[best, which]:
+            best = t
+    gain = found_gain[best, which]
+    nodes.gain[node] = gain if gain > min_gain else -1.0
+    for k in range(nodes.split.shape[1]):
+        nodes.split[node, k] = found[best, which, k]
+
+
+@piece
+def label_leaves(nodes, n_nodes, work, tid, n_threads):  # type: ignore[no-untyped-def]
+    """Write each row's leaf into `labels`."""
+    k0, k1 = share(nodes.state[0, START], nodes.state[0, STOP], tid, n_threads)
+    for node in range(n_nodes):
+        if nodes.state[node, LEFT] < 0:
+            s = max(k0, nodes.state[node, START])
+            own = work.rows[nodes.state[node, HOME], s : max(s, min(k1, nodes.state[node, STOP]))]
+            for k in range(own.shape[0]):
+                work.labels[own[k]] = node
 
 
 @kernel
 def grow(tid, n_threads, bins, index, n_rows, packing, limits, shape, pools, work, nodes):  # type: ignore[no-untyped-def]
     """Grow one tree on the rows of `index` (all n_rows when it is empty); the number of nodes, -1 when called off."""
-    if begin(bins, nodes, index, n_rows, work, packing, tid, n_threads):
+    state = nodes.state
+    parent, small, big, n_nodes, waiting = np.int64(-1), np.int64(0), np.int64(0), np.int64(1), np.int64(0)
+    if begin(nodes, index, n_rows, work, tid, n_threads):
         return -1
-    if shape.max_leaves < 2 or not can_split(nodes, 0, limits, shape):
-        return 1
-    since = cycles()
-    if build_root(bins, nodes, work, packing, pools, tid, n_threads):
-        return -1
-    since = tick(work.clock, HISTOGRAM, since, tid)
-    search(bins, nodes, 0, 0, limits, packing, pools, work, tid, n_threads)
-    if barrier(work.gate, n_threads):
-        return -1
-    if tid == 0:
-        keep_best(nodes, 0, 0, limits, work, n_threads)
-    if barrier(work.gate, n_threads):
-        return -1
-    tick(work.clock, SPLIT, since, tid)
-    n_nodes = 1
-    while n_nodes < 2 * shape.max_leaves - 1:
-        node = choose(nodes, n_nodes, shape.order)
-        if node < 0:
-            break
+    do_big, full = False, shape.max_leaves < 2
+    do_small = not full and can_split(state, small, limits.min_samples_leaf, shape.max_depth)
+    while True:
         since = cycles()
-        n_left, off = partition_node(bins, nodes, node, work, tid, n_threads)
-        if off:
+        if do_small or do_big:
+            if tid == 0:
+                assign_slots(state, work.free, work.room, packing, parent, small, big, do_big)
+            if barrier(work.gate, n_threads) or build_histograms(
+                bins, nodes, parent, small, big, do_small, do_big, work, packing, pools, tid, n_threads
+            ):
+                return -1
+            if parent < 0 and total_root(nodes, work, packing, pools, tid, n_threads):
+                return -1
+            since = tick(work.clock, HISTOGRAM, since, tid)
+            if search(bins, nodes, small, big, do_small, do_big, limits, packing, pools, work, tid, n_threads):
+                return -1
+        if tid == 0:
+            if do_small or do_big:
+                for which in range(1 if parent < 0 else 2):
+                    node = big if which == 1 else small
+                    keep_best(nodes, node, which, limits.min_gain, work.found, work.found_gain, n_threads)
+                    settle(state, nodes.gain, node, packing, work.free, work.room)
+                    if nodes.gain[node] > 0.0:
+                        waiting = push(work.heap, waiting, node, nodes, shape.order)
+            elif parent >= 0:
+                give_slot(work.free, np.int64(is_wide(state, parent, packing)), state[parent, SLOT])
+            work.counts[0, 1] = -1
+            if not full and waiting > 0:
+                work.counts[0, 1] = pop(work.heap, waiting, nodes, shape.order)
+                waiting -= 1
+        if barrier(work.gate, n_threads):
+            return -1
+        parent = work.counts[0, 1]
+        since = tick(work.clock, SPLIT, since, tid)
+        if parent < 0:
+            break
+        if partition_node(bins, nodes, parent, work, tid, n_threads):
             return -1
         tick(work.clock, PARTITION, since, tid)
         if tid == 0:
-            add_children(nodes, node, n_nodes, n_left)
+            add_children(nodes, parent, n_nodes)
         if barrier(work.gate, n_threads):
             return -1
         n_nodes += 2
-        if n_nodes < 2 * shape.max_leaves - 1 and search_children(
-            bins, nodes, node, work, limits, packing, pools, shape, tid, n_threads
-        ):
-            return -1
+        full = n_nodes >= 2 * shape.max_leaves - 1
+        small = smaller_child(state, parent)
+        big = 2 * state[parent, LEFT] + 1 - small
+        do_small = not full and can_split(state, small, limits.min_samples_leaf, shape.max_depth)
+        do_big = not full and can_split(state, big, limits.min_samples_leaf, shape.max_depth)
+    label_leaves(nodes, n_nodes, work, tid, n_threads)
     return n_nodes

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stagewise.kernels.jit import device, kernel, prefetch
+from stagewise.kernels.jit import device, kernel, never_inline, piece, prefetch
 
 __all__ = ["Bins", "Pools", "add_rows", "build_columns", "build_share", "histogram_of_rows", "subtract_columns"]
 
@@ -44,12 +44,20 @@ class Pools(NamedTuple):
 
 
 @device
+def clear(out):  # type: ignore[no-untyped-def]
+    """Set to zero. (An assignment to a slice compiles its error messages too, for seconds.)"""
+    for q in range(out.shape[0]):
+        out[q] = 0
+
+
+@device
 def add_rows(bins, stride, words, rows, start, stop, c0, c1, out):  # type: ignore[no-untyped-def]
     """out[column * 256 + bin] += words[row] for rows[start:stop] and columns c0..c1 (multiples of four).
 
     Four columns a step; rows further on are prefetched, which a gather of scattered rows needs. Indices are
     unsigned: signed ones are checked for being negative at every access.
     """
+    never_inline()
     one, four, step = np.uint64(1), np.uint64(4), np.uint64(1024)
     first, width, final = np.uint64(c0), np.uint64(stride), np.uint64(c1 - c0 - 1)
     k, end, last = np.uint64(start), np.uint64(stop), np.uint64(stop - 1)
@@ -76,6 +84,7 @@ def add_rows(bins, stride, words, rows, start, stop, c0, c1, out):  # type: igno
 @device
 def add_wide(bins, stride, grads, hesses, rows, start, stop, c0, c1, out_grad, out_hess):  # type: ignore[no-untyped-def]
     """The same with two words a row, for gradients that need more bits than one word has."""
+    never_inline()
     for k in range(start, stop):
         i = np.int64(rows[k])
         g, h = grads[i], hesses[i]
@@ -100,6 +109,7 @@ def flush(packed, out_grad, out_hess, packing):  # type: ignore[no-untyped-def]
 @device
 def add_blocks(bins, words, more_words, rows, start, stop, c0, c1, packing, packed, grad, hess):  # type: ignore[no-untyped-def]
     """Add rows to wide histograms; `packed` (all zero before and after) holds one block at a time."""
+    never_inline()
     if not packing.narrow:
         add_wide(bins.by_row, bins.stride, words, more_words, rows, start, stop, c0, c1, grad, hess)
         return
@@ -111,28 +121,28 @@ def add_blocks(bins, words, more_words, rows, start, stop, c0, c1, packing, pack
         k = end
 
 
-@device
+@piece
 def build_columns(  # type: ignore[no-untyped-def]
     bins, words, more_words, rows, start, stop, c0, c1, packing, wide, slot, pools, tid
 ):
     """A node's histogram for columns c0..c1, straight into its slot."""
     if wide:
-        pools.grad[slot, c0 * 256 : c1 * 256] = 0
-        pools.hess[slot, c0 * 256 : c1 * 256] = 0
+        clear(pools.grad[slot, c0 * 256 : c1 * 256])
+        clear(pools.hess[slot, c0 * 256 : c1 * 256])
         add_blocks(
             bins, words, more_words, rows, start, stop, c0, c1, packing,
             pools.own_packed[tid], pools.grad[slot], pools.hess[slot],
         )  # fmt: skip
     else:
-        pools.packed[slot, c0 * 256 : c1 * 256] = 0
+        clear(pools.packed[slot, c0 * 256 : c1 * 256])
         add_rows(bins.by_row, bins.stride, words, rows, start, stop, c0, c1, pools.packed[slot])
 
 
-@device
+@piece
 def build_share(bins, words, more_words, rows, start, stop, packing, pools, tid):  # type: ignore[no-untyped-def]
     """This thread's part of a large node's rows, all columns, into its own wide histogram."""
-    pools.own_grad[tid, :] = 0
-    pools.own_hess[tid, :] = 0
+    clear(pools.own_grad[tid])
+    clear(pools.own_hess[tid])
     add_blocks(
         bins, words, more_words, rows, start, stop, 0, bins.stride, packing,
         pools.own_packed[tid], pools.own_grad[tid], pools.own_hess[tid],
@@ -142,11 +152,12 @@ def build_share(bins, words, more_words, rows, start, stop, packing, pools, tid)
 @device
 def merge_columns(pools, slot, n_threads, c0, c1):  # type: ignore[no-untyped-def]
     """The sum of all threads' own histograms, for columns c0..c1, into a slot."""
+    never_inline()
     q0, q1 = c0 * 256, c1 * 256
     grad, hess = pools.grad[slot, q0:q1], pools.hess[slot, q0:q1]
-    grad[:] = pools.own_grad[0, q0:q1]
-    hess[:] = pools.own_hess[0, q0:q1]
-    for t in range(1, n_threads):
+    clear(grad)
+    clear(hess)
+    for t in range(n_threads):
         own_grad, own_hess = pools.own_grad[t, q0:q1], pools.own_hess[t, q0:q1]
         for q in range(q1 - q0):
             grad[q] += own_grad[q]
@@ -158,6 +169,7 @@ def subtract_columns(  # type: ignore[no-untyped-def]
     pools, packing, parent_wide, parent, small_wide, small, big_wide, big, c0, c1
 ):
     """big = parent - small for columns c0..c1; each histogram packed or wide; big may take the parent's place."""
+    never_inline()
     q0, q1 = c0 * 256, c1 * 256
     n = q1 - q0
     if not parent_wide:  # then all three are packed

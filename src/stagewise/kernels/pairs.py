@@ -200,7 +200,8 @@ def log_loss_rows(y, f, option, grad, hess, value):  # type: ignore[no-untyped-d
         e = exact_exp(-abs(f[i]))
         inverse = 1.0 / (1.0 + e)
         positive = f[i] if f[i] > 0.0 else 0.0
-        grad[i] = (1.0 if f[i] >= 0.0 else e) * inverse - y[i]
+        p, q = (1.0 if f[i] >= 0.0 else e) * inverse, (e if f[i] >= 0.0 else 1.0) * inverse
+        grad[i] = p * (1.0 - y[i]) - q * y[i]  # p - y without cancellation: the classes mirror each other
         hess[i] = e * inverse * inverse
         value[i] = exact_log(1.0 + e) + positive - y[i] * f[i]
 

@@ -18,7 +18,7 @@ from stagewise.kernels.jit import device, kernel, trailing_zeros
 from stagewise.kernels.partition import MISSING
 from stagewise.kernels.team import share
 
-__all__ = ["Masks", "Walks", "add_tree_binned", "leaf_masks", "predict_masks", "predict_walks", "tree_leaves"]
+__all__ = ["Masks", "Walks", "add_tree_binned", "label_binned", "leaf_masks", "predict_masks", "predict_walks", "tree_leaves"]
 
 BLOCK = 128
 """Rows of a block: the leaf words and one column of values stay in the first-level cache."""
@@ -156,19 +156,30 @@ def tree_leaves(tid, n_threads, X, walks, out):  # type: ignore[no-untyped-def]
             out[i, t] = k
 
 
-@kernel
-def add_tree_binned(tid, n_threads, bins, index, feature, cut, missing_left, left, value, dense, out):  # type: ignore[no-untyped-def]
-    """out[row] += the leaf value of one tree for binned rows; `index` names the rows (all when it is empty).
+@device
+def binned_leaf(bins, i, feature, cut, missing_left, left):  # type: ignore[no-untyped-def]
+    """The leaf (node number) of binned row i. left[k] < 0 marks a leaf; cut[k] is the last bin that goes left."""
+    k = np.int64(0)
+    while left[k] >= 0:
+        code = np.int64(bins.by_row[i * bins.stride + feature[k]])
+        goes_left = missing_left[k] != 0 if code == MISSING else code <= cut[k]
+        k = np.int64(left[k]) + (0 if goes_left else 1)
+    return k
 
-    left[k] < 0 marks a leaf; cut[k] is the last bin that goes left. dense: out[r] belongs to index[r].
-    """
-    some = index.shape[0] > 0
-    k0, k1 = share(0, index.shape[0] if some else out.shape[0], tid, n_threads)
+
+@kernel
+def add_tree_binned(tid, n_threads, bins, index, feature, cut, missing_left, left, value, out):  # type: ignore[no-untyped-def]
+    """out[r] += the leaf value of one tree for binned row index[r] (row r when `index` is empty)."""
+    k0, k1 = share(0, out.shape[0], tid, n_threads)
     for r in range(k0, k1):
-        i = np.int64(index[r]) if some else r
-        k = np.int64(0)
-        while left[k] >= 0:
-            code = np.int64(bins.by_row[i * bins.stride + feature[k]])
-            goes_left = missing_left[k] != 0 if code == MISSING else code <= cut[k]
-            k = np.int64(left[k]) + (0 if goes_left else 1)
-        out[r if dense else i] += value[k]
+        i = np.int64(index[r]) if index.shape[0] > 0 else r
+        out[r] += value[binned_leaf(bins, i, feature, cut, missing_left, left)]
+
+
+@kernel
+def label_binned(tid, n_threads, bins, index, feature, cut, missing_left, left, labels):  # type: ignore[no-untyped-def]
+    """labels[row] = the leaf of each binned row of `index`."""
+    k0, k1 = share(0, index.shape[0], tid, n_threads)
+    for r in range(k0, k1):
+        i = np.int64(index[r])
+        labels[i] = binned_leaf(bins, i, feature, cut, missing_left, left)

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stagewise.kernels.exact import mix
-from stagewise.kernels.jit import device, kernel
+from stagewise.kernels.jit import device, kernel, never_inline
 from stagewise.kernels.partition import MISSING
 
 __all__ = ["COLUMN", "Limits", "NOT_SEEN", "N_FIELDS", "best_split", "column_threshold", "scan_columns", "split_gains"]
@@ -141,6 +141,7 @@ def scan_columns(  # type: ignore[no-untyped-def]
 
     sums (int64, 6 x 256) and gains (float64, 256) are scratch.
     """
+    never_inline()
     best = -1.0
     n_columns = n_bins.shape[0]
     key = limits.key + np.uint64(node)
@@ -157,10 +158,7 @@ def scan_columns(  # type: ignore[no-untyped-def]
         # missing right; the last bin is a candidate only when something is missing: values left, missing right
         for side in range(2 if c > 0 else 1):
             stop = n if c > 0 and side == 0 else n - 1
-            if side == 0:
-                split_gains(sums, stop, 0, 0, 0, G, H, C, limits, packing, gains)
-            else:
-                split_gains(sums, stop, g, h, c, G, H, C, limits, packing, gains)
+            split_gains(sums, stop, side * g, side * h, side * c, G, H, C, limits, packing, gains)
             top = -1.0
             for b in range(stop):
                 top = gains[b] if gains[b] > top else top

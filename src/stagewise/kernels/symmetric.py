@@ -12,19 +12,23 @@ from stagewise.kernels.exact import mix
 from stagewise.kernels.grow import (
     GRAD,
     HESS,
+    LEFT,
     SLOT,
     START,
     STOP,
     add_children,
+    assign_slots,
     begin,
-    build_children,
-    build_root,
+    build_histograms,
     can_split,
     columns_of,
     is_wide,
+    label_leaves,
     partition_node,
+    smaller_child,
+    total_root,
 )
-from stagewise.kernels.jit import device, kernel
+from stagewise.kernels.jit import device, kernel, never_inline, piece
 from stagewise.kernels.split import (
     BIN,
     COLUMN,
@@ -46,12 +50,11 @@ __all__ = ["grow_symmetric"]
 @device
 def add_gains(sums, n, side, node, nodes, limits, packing, gains, total):  # type: ignore[no-untyped-def]
     """total[b] += the improvement of the split after bin b in one node; nothing where it is not allowed there."""
+    never_inline()
     G, H = nodes.state[node, GRAD], nodes.state[node, HESS]
     C = nodes.state[node, STOP] - nodes.state[node, START]
-    if side:
-        split_gains(sums, n, sums[3, 0], sums[4, 0], sums[5, 0], G, H, C, limits, packing, gains)
-    else:
-        split_gains(sums, n, 0, 0, 0, G, H, C, limits, packing, gains)
+    g, h, c = side * sums[3, 0], side * sums[4, 0], side * sums[5, 0]
+    split_gains(sums, n, g, h, c, G, H, C, limits, packing, gains)
     for b in range(n):
         if gains[b] >= 0.0:
             total[b] += improvement(gains[b], G, H, limits, packing)
@@ -60,6 +63,7 @@ def add_gains(sums, n, side, node, nodes, limits, packing, gains, total):  # typ
 @device
 def scan_level(bins, nodes, first, last, level, limits, shape, packing, pools, work, tid, n_threads):  # type: ignore[no-untyped-def]
     """This thread's best split for all nodes first..last together."""
+    never_inline()
     best = 0.0
     c0, c1 = columns_of(bins.stride, tid, n_threads)
     n_columns = bins.n_bins.shape[0]
@@ -77,8 +81,8 @@ def scan_level(bins, nodes, first, last, level, limits, shape, packing, pools, w
         work.gains[tid, 2, :] = 0.0
         missing = False
         for node in range(first, last):
-            if can_split(nodes, node, limits, shape):
-                decode_column(pools, is_wide(nodes, node, packing), nodes.state[node, SLOT], j, n, packing, sums)
+            if can_split(nodes.state, node, limits.min_samples_leaf, shape.max_depth):
+                decode_column(pools, is_wide(nodes.state, node, packing), nodes.state[node, SLOT], j, n, packing, sums)
                 missing |= sums[5, 0] > 0
                 add_gains(sums, n, 0, node, nodes, limits, packing, gains, work.gains[tid, 1])
                 add_gains(sums, n - 1, 1, node, nodes, limits, packing, gains, work.gains[tid, 2])
@@ -97,7 +101,7 @@ def take_split(bins, nodes, node, found, limits, packing, pools, sums, gains):  
     j, b = found[COLUMN], found[BIN]
     side = 1 if found[MISSING_LEFT] == 1 else 0
     decode_column(
-        pools, is_wide(nodes, node, packing), nodes.state[node, SLOT], j, bins.n_bins[j], packing, sums
+        pools, is_wide(nodes.state, node, packing), nodes.state[node, SLOT], j, bins.n_bins[j], packing, sums
     )
     gains[: b + 1] = 0.0
     add_gains(sums, b + 1, side, node, nodes, limits, packing, gains, gains[256:])
@@ -124,45 +128,60 @@ def choose_level(bins, nodes, first, last, limits, shape, packing, pools, work, 
     scratch = np.zeros(512)
     for node in range(first, last):
         nodes.gain[node] = -1.0
-        if good and can_split(nodes, node, limits, shape):
+        if good and can_split(nodes.state, node, limits.min_samples_leaf, shape.max_depth):
             take_split(bins, nodes, node, work.found[best, 0], limits, packing, pools, work.sums[0], scratch)
 
 
 @kernel
 def grow_symmetric(tid, n_threads, bins, index, n_rows, packing, limits, shape, pools, work, nodes):  # type: ignore[no-untyped-def]
     """Grow one symmetric tree; arguments and result as in `grow.grow`. There must be a slot for every leaf."""
-    if begin(bins, nodes, index, n_rows, work, packing, tid, n_threads):
+    state = nodes.state
+    parent, small, big = np.int64(-1), np.int64(0), np.int64(0)
+    first, last, level = np.int64(0), np.int64(1), np.int64(0)
+    if begin(nodes, index, n_rows, work, tid, n_threads):
         return -1
-    if shape.max_leaves < 2 or not can_split(nodes, 0, limits, shape):
-        return 1
-    if build_root(bins, nodes, work, packing, pools, tid, n_threads):
-        return -1
-    first, last, level = 0, 1, 0
-    while level < shape.max_depth and last > first:
-        scan_level(bins, nodes, first, last, level, limits, shape, packing, pools, work, tid, n_threads)
-        if barrier(work.gate, n_threads):
-            return -1
-        if tid == 0:
-            choose_level(bins, nodes, first, last, limits, shape, packing, pools, work, n_threads)
-        if barrier(work.gate, n_threads):
-            return -1
-        n_nodes = last
-        for node in range(first, last):
-            if nodes.gain[node] <= 0.0:
-                continue
-            n_left, off = partition_node(bins, nodes, node, work, tid, n_threads)
-            if off:
-                return -1
+    at, n_nodes = np.int64(-1), np.int64(1)  # the root is built like a child: as the smaller one of no parent
+    while level < shape.max_depth:
+        if parent >= 0 or at < 0:
             if tid == 0:
-                add_children(nodes, node, n_nodes, n_left)
-            if barrier(work.gate, n_threads):
-                return -1
-            n_nodes += 2
-            if level + 1 < shape.max_depth and build_children(
-                bins, nodes, node, True, True, work, packing, pools, tid, n_threads
+                assign_slots(state, work.free, work.room, packing, parent, small, big, parent >= 0)
+            if barrier(work.gate, n_threads) or build_histograms(
+                bins, nodes, parent, small, big, True, parent >= 0, work, packing, pools, tid, n_threads
             ):
                 return -1
+            if parent < 0 and total_root(nodes, work, packing, pools, tid, n_threads):
+                return -1
+            at = max(at, first - 1)
+        parent = np.int64(-1)
+        at += 1
+        if at == first:  # every node of the level has its histogram: choose its split
             if barrier(work.gate, n_threads):
                 return -1
-        first, last, level = last, n_nodes, level + 1
-    return last
+            scan_level(bins, nodes, first, last, level, limits, shape, packing, pools, work, tid, n_threads)
+            if barrier(work.gate, n_threads):
+                return -1
+            if tid == 0:
+                choose_level(bins, nodes, first, last, limits, shape, packing, pools, work, n_threads)
+            if barrier(work.gate, n_threads):
+                return -1
+        while at < last and nodes.gain[at] <= 0.0:
+            at += 1
+        if at == last:
+            if n_nodes == last:
+                break
+            first, last, level = last, n_nodes, level + 1
+            at = first - 1
+            continue
+        if partition_node(bins, nodes, at, work, tid, n_threads):
+            return -1
+        if tid == 0:
+            add_children(nodes, at, n_nodes)
+        if barrier(work.gate, n_threads):
+            return -1
+        n_nodes += 2
+        if level + 1 < shape.max_depth:
+            parent = at
+            small = smaller_child(state, parent)
+            big = 2 * state[parent, LEFT] + 1 - small
+    label_leaves(nodes, n_nodes, work, tid, n_threads)
+    return n_nodes

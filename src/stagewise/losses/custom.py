@@ -32,15 +32,25 @@ def _module_with_ours(module: types.ModuleType) -> types.ModuleType:
 
 
 def _reproducible(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The same function, seeing our exp and log wherever it names those of math or numpy."""
-    if not JIT:
-        return function
+    """The same function, compiled, seeing our exp and log wherever it names those of math or numpy.
+
+    That holds for what it names in its module, for variables of a function around it, and for plain functions that it
+    calls: those are compiled with it.
+    """
     swaps: dict[int, Any] = {id(math): _module_with_ours(math), id(np): _module_with_ours(np)}
     for name, ours in _OURS.items():
         swaps[id(getattr(math, name))] = ours
         swaps[id(getattr(np, name))] = ours
-    seen = {name: swaps.get(id(value), value) for name, value in function.__globals__.items()}
-    copy = types.FunctionType(function.__code__, seen, function.__name__, function.__defaults__, function.__closure__)
+
+    def swapped(value: Any) -> Any:
+        if isinstance(value, types.FunctionType) and value is not function:
+            return _reproducible(value)
+        return swaps.get(id(value), value)
+
+    named = {name for name in function.__code__.co_names if name in function.__globals__}
+    seen = {**function.__globals__, **{name: swapped(function.__globals__[name]) for name in named}}
+    around = tuple(types.CellType(swapped(cell.cell_contents)) for cell in function.__closure__ or ())
+    copy = types.FunctionType(function.__code__, seen, function.__name__, function.__defaults__, around)
     return numba.njit(error_model="numpy")(copy)  # type: ignore[no-any-return]
 
 
@@ -51,7 +61,17 @@ def _function(kind: type, name: str) -> Callable[..., Any]:
         raise ParameterError(
             f"{kind.__name__} needs a function `{name}(y, f)` of two numbers (no self); see stagewise.Loss."
         )
-    return _reproducible(function)
+    if not JIT:
+        return function
+    compiled = _reproducible(function)
+    try:
+        compiled.compile((numba.float64, numba.float64))  # type: ignore[attr-defined]
+    except numba.core.errors.NumbaError as error:
+        raise ParameterError(
+            f"{kind.__name__}.{name} cannot be compiled: use numbers, if, math and NumPy's scalar functions only. "
+            f"Numba says: {error}"
+        ) from error
+    return compiled
 
 
 def compiled_pairs(kind: type) -> Callable[..., None]:

@@ -37,10 +37,18 @@ class Tree:
         """Node numbers of the leaves, ascending."""
         return np.flatnonzero(self.left < 0)
 
-    def with_leaves(self, values: np.ndarray, cover: np.ndarray) -> Tree:
-        """The same tree with these leaf values and weights (in the order of `leaves`); inner cover is summed up."""
-        value, total = np.zeros(self.n_nodes), np.zeros(self.n_nodes)
-        value[self.leaves], total[self.leaves] = values, cover
-        for node in np.flatnonzero(self.left >= 0)[::-1]:  # children come after their parent
+    @classmethod
+    def stump(cls, count: int) -> Tree:
+        """The tree of one leaf."""
+        none, zero = np.full(1, -1, np.int32), np.zeros(1)
+        counts = np.array([count], np.int64)
+        flag, depth = np.zeros(1, np.uint8), np.zeros(1, np.int32)
+        return cls(none, zero, depth, flag, none, zero, zero, counts, counts.astype(np.float64), depth)
+
+    def with_values(self, value: np.ndarray, cover: np.ndarray) -> Tree:
+        """The same tree with leaf values and weights by node (entries of inner nodes are ignored); cover is summed up."""
+        leaf = self.left < 0
+        total = np.where(leaf, cover, 0.0)
+        for node in np.flatnonzero(~leaf)[::-1]:  # children come after their parent
             total[node] = total[self.left[node]] + total[self.left[node] + 1]
-        return replace(self, value=value, cover=total)
+        return replace(self, value=np.where(leaf, value, 0.0), cover=total)

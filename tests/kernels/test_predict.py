@@ -1,0 +1,163 @@
+"""Predictions: masks over leaves, walks of many rows and binned walks, beside a walk of one row at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import naive
+from kernels.build import (
+    add_tree,
+    every_team,
+    label,
+    predict_by,
+    random_codes,
+    random_tree,
+    run,
+    values_of,
+)
+from stagewise.kernels.predict import BLOCK, tree_leaves
+from stagewise.tree.forest import Forest
+from stagewise.tree.tree import Tree
+
+N_BINS = (2, 5, 9, 1, 30)
+
+
+def forest_of(rng: np.random.Generator, sizes: list[int], n_outputs: int = 1) -> tuple[list[Tree], list[int]]:
+    return [random_tree(rng, size, N_BINS) for size in sizes], rng.integers(0, n_outputs, len(sizes)).tolist()
+
+
+def check_prediction(n_rows: int, sizes: list[int], n_threads: int, dtype: type, n_outputs: int = 1) -> None:
+    rng = np.random.default_rng(n_rows + len(sizes))
+    trees, outputs = forest_of(rng, sizes, n_outputs)
+    codes = random_codes(rng, n_rows, N_BINS)
+    X = values_of(codes, dtype)
+    forest = Forest.of(trees, outputs)
+    start = rng.normal(size=(n_outputs, n_rows))
+    expected = naive.predict(trees, outputs, X, start)
+    assert (forest.masks is None) == (max(sizes) > 64)
+    for method in ("walks",) if forest.masks is None else ("walks", "masks"):
+        out = start.copy()
+        predict_by(method, forest, X, out, n_threads)
+        np.testing.assert_array_equal(out, expected, err_msg=method)
+        middle = len(sizes) // 2  # a part of the trees, then the rest
+        out = start.copy()
+        predict_by(method, forest, X, out, n_threads, 0, middle)
+        predict_by(method, forest, X, out, n_threads, middle)
+        np.testing.assert_array_equal(out, expected, err_msg=method)
+    leaves = np.full((n_rows, len(trees)), -1, np.int64)
+    run(n_threads, tree_leaves, X, forest.walks, leaves)
+    np.testing.assert_array_equal(leaves, naive.tree_leaves(trees, X))
+    # the same leaves from codes
+    for t, tree in enumerate(trees):
+        np.testing.assert_array_equal(leaves[:, t], [naive.leaf_of_codes(tree, row) for row in codes])
+
+
+@pytest.mark.nojit
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_small_forests(dtype):
+    check_prediction(5, [1, 2, 7], 1, dtype)
+    check_prediction(3, [5, 1], 1, dtype, n_outputs=3)
+
+
+@every_team
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n_rows", [1, 15, 17, BLOCK, 2 * BLOCK + 9])
+def test_prediction_on_threads(n_rows, n_threads, dtype):
+    check_prediction(n_rows, [31, 1, 2, 64, 13], n_threads, dtype, n_outputs=2)
+
+
+@pytest.mark.parametrize("n_leaves", [63, 64, 65, 300])
+def test_large_trees(n_leaves):
+    check_prediction(60, [n_leaves, 3], 2, np.float64)
+
+
+def chain(n_leaves: int, side: int) -> Tree:
+    """A tree in which every split but the last has a leaf on one side: as deep as can be."""
+    rng = np.random.default_rng(0)
+    tree = random_tree(rng, 1, [255])
+    n = 2 * n_leaves - 1
+    left, feature, depth = np.full(n, -1), np.full(n, -1), np.zeros(n, int)
+    node = 0
+    for k in range(n_leaves - 1):
+        left[node], feature[node] = 2 * k + 1, 0
+        depth[left[node] : left[node] + 2] = k + 1
+        node = left[node] + side
+    cuts = np.arange(n)[::-1] // 2 if side == 0 else np.arange(n) // 2
+    return Tree(
+        feature=feature.astype(np.int32),
+        threshold=cuts + 0.5,
+        cut=cuts.astype(np.int32),
+        missing_left=(np.arange(n) % 3 == 0).astype(np.uint8),
+        left=left.astype(np.int32),
+        value=rng.normal(size=n),
+        gain=np.zeros(n),
+        count=np.ones(n, np.int64),
+        cover=np.ones(n),
+        depth=depth.astype(tree.depth.dtype),
+    )
+
+
+@pytest.mark.parametrize("side", [0, 1])
+@pytest.mark.parametrize("n_leaves", [64, 65])
+def test_chains(n_leaves, side):
+    tree = chain(n_leaves, side)
+    X = np.append(np.arange(-1.0, 130.0, 0.5), [np.nan, np.inf, -np.inf])[:, None]
+    forest = Forest.of([tree], [0])
+    expected = naive.predict([tree], [0], X, np.zeros((1, len(X))))
+    for method in ("walks", "masks") if n_leaves == 64 else ("walks",):
+        out = np.zeros((1, len(X)))
+        predict_by(method, forest, X, out, 2)
+        np.testing.assert_array_equal(out, expected)
+
+
+@pytest.mark.nojit
+@pytest.mark.parametrize("n_leaves", [1, 2, 5, 12])
+def test_leaf_masks(n_leaves):
+    rng = np.random.default_rng(n_leaves)
+    trees, outputs = forest_of(rng, [n_leaves, 3, n_leaves, 1], 2)
+    masks = Forest.of(trees, outputs).masks
+    assert masks is not None
+    assert masks.output.tolist() == outputs
+    for t, tree in enumerate(trees):
+        leaves, tests = naive.leaf_masks(tree)
+        a, b = masks.start[t], masks.start[t + 1]
+        missing_left = [int(k >= masks.missing_left[t]) for k in range(a, b)]
+        found = zip(
+            missing_left,
+            masks.feature[a:b].tolist(),
+            masks.threshold[a:b].tolist(),
+            masks.keep[a:b].tolist(),
+            strict=True,
+        )
+        assert sorted(found) == sorted(tests)
+        first = masks.value_start[t]
+        np.testing.assert_array_equal(masks.value[first : first + len(leaves)], tree.value[leaves])
+
+
+@every_team
+@pytest.mark.nojit
+@pytest.mark.parametrize("n_leaves", [1, 2, 20])
+def test_binned_rows(n_leaves, n_threads):
+    rng = np.random.default_rng(n_leaves)
+    tree = random_tree(rng, n_leaves, N_BINS)
+    codes = random_codes(rng, 50, N_BINS)
+    some = np.sort(rng.choice(50, 23, replace=False)).astype(np.uint32)
+    for index, rows in [(np.empty(0, np.uint32), np.arange(50)), (some, some)]:
+        raw = rng.normal(size=len(rows))
+        expected = naive.add_tree_binned(tree, codes, rows, raw)
+        add_tree(tree, codes, index, raw, n_threads)
+        np.testing.assert_array_equal(raw, expected)
+    labels = np.full(50, 7, np.int32)
+    expected = naive.label_binned(tree, codes, some, labels)
+    label(tree, codes, some, labels, n_threads)
+    np.testing.assert_array_equal(labels, expected)
+
+
+@pytest.mark.nojit
+def test_a_forest_without_trees():
+    forest = Forest.of([], [])
+    out = np.ones((1, 4))
+    forest.add(np.zeros((4, 2)), out)
+    assert out.tolist() == [[1.0] * 4]
+    assert forest.leaves(np.zeros((4, 2))).shape == (4, 0)
