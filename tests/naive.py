@@ -62,7 +62,7 @@ def fixed_point(value: float, unit: float, bits: int) -> int:
     return int(Fraction(value) / Fraction(unit) * 2**bits)
 
 
-def sum_products(a: Sequence[float], b: Sequence[float], unit: float, bits: int) -> int:
+def sum_products(a: np.ndarray, b: np.ndarray, unit: float, bits: int) -> int:
     """Σ a·b in steps of unit · 2^-bits; b may be empty. Each product is rounded to a float once."""
     products = [x * y for x, y in zip(a, b, strict=True)] if len(b) else a
     return sum(fixed_point(float(v), unit, bits) for v in products)
@@ -152,7 +152,7 @@ def multiclass_pairs(y: np.ndarray, f: np.ndarray, weight: np.ndarray, option: f
     return Losses(np.where(happened, -others, p) * w, p * others * classes / (classes - 1) * w, value * w)
 
 
-def quantize(values: Sequence[float], scale: float) -> list[int]:
+def quantize(values: Sequence[float] | np.ndarray, scale: float) -> list[int]:
     """The nearest integers to values · scale, halves to even."""
     return [round(Fraction(float(v)) * Fraction(scale)) for v in values]
 
@@ -197,7 +197,7 @@ def leaf_step(kind: str, power: float, grad: float, hess: float, count: int) -> 
     return min(19.0, max(-19.0, step))
 
 
-def add_leaves(raw: np.ndarray, leaves: Sequence[np.ndarray], values: Sequence[float]) -> np.ndarray:
+def add_leaves(raw: np.ndarray, leaves: Sequence[np.ndarray], values: np.ndarray) -> np.ndarray:
     out = raw.copy()
     for rows, value in zip(leaves, values, strict=True):
         for i in rows:
@@ -205,7 +205,7 @@ def add_leaves(raw: np.ndarray, leaves: Sequence[np.ndarray], values: Sequence[f
     return out
 
 
-def quantile(values: Sequence[float], counts: Sequence[int], alpha: float) -> Fraction:
+def quantile(values: np.ndarray, counts: np.ndarray, alpha: float) -> Fraction:
     """The smallest value at which the running weight reaches α of the total; its mean with the next if it meets it."""
     order = sorted((float(v), int(c)) for v, c in zip(values, counts, strict=True) if c > 0)
     total = sum(c for _, c in order)
@@ -453,7 +453,7 @@ def best_split(histograms: np.ndarray, n_bins: np.ndarray, columns: Sequence[int
     """The split with the largest improvement, the first of equal ones; None when none improves enough."""
     found = all_splits(histograms, n_bins, columns, rule)
     best = max(found, key=lambda split: split.gain, default=None)  # the first of the largest
-    return best if best is not None and best.gain > max(rule.min_gain, 0) else None
+    return best if best is not None and best.gain > max(rule.min_gain, Fraction(0)) else None
 
 
 def drawn_columns(key: int, number: int, eligible: Sequence[int], wanted: int) -> list[int]:
@@ -543,7 +543,7 @@ def best_level_split(
         for splits in zip(*at_nodes, strict=True):  # one split of all nodes at a time
             gain = sum((rule.gain(left, right) or Fraction(0) for _, _, left, right in splits), Fraction(0))
             missing, b = splits[0][:2]
-            if gain > max(rule.min_gain, 0) and (best is None or gain > best[0]):
+            if gain > max(rule.min_gain, Fraction(0)) and (best is None or gain > best[0]):
                 best = gain, j, b, missing
     return best
 

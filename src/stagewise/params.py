@@ -53,9 +53,10 @@ def check_count(name: str, value: Any, low: int, high: int | None = None, *, non
     allowed = f"a whole number {bounds}{', or None' if none else ''}"
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         raise ParameterError(f"{name}={_shown(value)} must be {allowed}{hint and '; ' + hint}.")
-    if value < low or (high is not None and value > high):
+    number = int(value)
+    if number < low or (high is not None and number > high):
         raise ParameterError(f"{name}={_shown(value)} must be {allowed}{hint and '; ' + hint}.")
-    return min(int(value), 2**31 - 1)
+    return min(number, 2**31 - 1)
 
 
 def check_choice(name: str, value: Any, choices: Sequence[Any]) -> Any:
@@ -91,9 +92,12 @@ def job_count(n_jobs: Any, cores: int) -> int:
     """Threads that n_jobs asks for: None and -1 mean all cores, -2 all but one, as in joblib."""
     if n_jobs is None:
         return cores
-    if isinstance(n_jobs, bool) or not isinstance(n_jobs, numbers.Integral) or n_jobs == 0:
-        raise ParameterError(f"n_jobs={_shown(n_jobs)} must be None, a positive number of threads, or -1 for all cores.")
-    return int(n_jobs) if n_jobs > 0 else max(1, cores + 1 + int(n_jobs))
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, numbers.Integral) or int(n_jobs) == 0:
+        raise ParameterError(
+            f"n_jobs={_shown(n_jobs)} must be None, a positive number of threads, or -1 for all cores."
+        )
+    wanted = int(n_jobs)
+    return wanted if wanted > 0 else max(1, cores + 1 + wanted)
 
 
 @dataclass(frozen=True, slots=True)

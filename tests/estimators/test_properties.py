@@ -362,6 +362,19 @@ def test_warm_start_and_early_stopping(few):
     assert difference(parts, whole) == ""
 
 
+def test_warm_start_after_early_stopping(noisy):
+    """Goes on from the best stage, and the history with it."""
+    X, y = noisy
+    train, test = (X[:400], y[:400]), (X[400:], y[400:])
+    model = R(n_estimators=100, n_iter_no_change=5, warm_start=True).fit(*train, eval_set=test)
+    best = model.n_estimators_
+    assert len(model.history_.train) == best + 5
+    recorder = Recorder()
+    model.set_params(n_iter_no_change=None, n_estimators=best + 8, callbacks=[recorder]).fit(*train, eval_set=test)
+    assert [stage.number for stage in recorder.stages] == list(range(best + 1, best + 9))
+    assert difference(model, R(n_estimators=best + 8).fit(*train, eval_set=test)) == ""
+
+
 def test_warm_start_without_more_stages(few):
     X, y = few
     model = R(n_estimators=4, warm_start=True).fit(X, y)
@@ -668,12 +681,13 @@ def test_class_weight_of_string_labels(few):
 
 @every_growth
 @pytest.mark.parametrize("loss", ["squared_error", "absolute_error", "huber", "log_loss", "exponential"])
-def test_rows_of_weight_zero_are_not_there(loss, growth, few):
+@pytest.mark.parametrize("share", [0.4, 0.7])
+def test_rows_of_weight_zero_are_not_there(loss, growth, share, few):
     """Byte for byte: rows of weight 0 might as well be left out."""
     rng = np.random.default_rng(12)
     X, y = few[0].copy(), few[1].copy()
     w = rng.uniform(0.5, 2.0, len(y))
-    w[rng.random(len(y)) < 0.4] = 0.0
+    w[rng.random(len(y)) < share] = 0.0
     gone = w == 0.0
     X[gone] = rng.normal(size=(gone.sum(), 4)) * 1e6  # values and targets that would change everything
     y[gone] = 1e6

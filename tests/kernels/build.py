@@ -161,7 +161,7 @@ class Leaves(NamedTuple):
 def random_leaves(rng: np.random.Generator, n_rows: int, n_leaves: int, idle: int = 0) -> Leaves:
     """Leaves of random size, at least one row each; `idle` rows take no part."""
     order = rng.permutation(n_rows)[: n_rows - idle]
-    stops = np.sort(rng.choice(np.arange(1, len(order)), n_leaves - 1, replace=False)) if n_leaves > 1 else []
+    stops = np.sort(rng.choice(np.arange(1, max(2, len(order))), n_leaves - 1, replace=False))
     edges = np.array([0, *stops, len(order)], np.int64)
     n_nodes = 2 * n_leaves - 1
     nodes = rng.choice(n_nodes, n_leaves, replace=False)
@@ -195,7 +195,7 @@ def leaf_sums_of(
             leaf_sums, team.gate, leaves.labels, counts, *values, np.array(units, float), bits, fine, KINDS[kind],
             power, limbs, out,
         )  # fmt: skip
-    return out[leaves.places[:, 0]]
+    return np.take(out, leaves.places[:, 0], axis=0)
 
 
 def leaf_quantiles_of(
@@ -212,7 +212,7 @@ def leaf_quantiles_of(
             leaf_quantiles, team.gate, leaves.rows, leaves.places, residuals, np.zeros(n), counts, alpha, delta, unit,
             limb_bits(n), keys, key_counts, table, out,
         )  # fmt: skip
-    return out[leaves.places[:, 0]]
+    return np.take(out, leaves.places[:, 0], axis=0)
 
 
 # --- trees -----------------------------------------------------------------------------------------------------------
@@ -481,7 +481,7 @@ def split_of(
         np.zeros((6, 256), np.int64), np.zeros(256), out,
     )  # fmt: skip
     fields = [int(out[k]) for k in (COLUMN, BIN, MISSING_LEFT, GRAD_LEFT, HESS_LEFT, COUNT_LEFT)]
-    return Found(float(gain), *fields[:3], (fields[3], fields[4], fields[5]))
+    return Found(float(gain), fields[0], fields[1], fields[2], (fields[3], fields[4], fields[5]))
 
 
 def leaf_totals(

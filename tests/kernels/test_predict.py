@@ -56,7 +56,7 @@ def check_prediction(n_rows: int, sizes: list[int], n_threads: int, dtype: type,
 @pytest.mark.nojit
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_small_forests(dtype):
-    check_prediction(5, [1, 2, 7], 1, dtype)
+    check_prediction(14, [1, 2, 7, 12], 1, dtype)
     check_prediction(3, [5, 1], 1, dtype, n_outputs=3)
 
 

@@ -119,7 +119,9 @@ class CpuBackend:
             own_hess=np.empty((own, size), np.int64),
         )
 
-    def pack(self, grad: np.ndarray, hess: np.ndarray, peaks: tuple[float, float], constant: bool, wide: bool) -> Packing:
+    def pack(
+        self, grad: np.ndarray, hess: np.ndarray, peaks: tuple[float, float], constant: bool, wide: bool
+    ) -> Packing:
         """Turn pairs into integers. Narrow words first; where they lose too many rows, wide ones.
 
         "Too many": more than half of the rows keep under four bits of their gradient (a few huge ones set the scale).
@@ -144,8 +146,16 @@ class CpuBackend:
         n_rows = len(index) or self.n_rows
         nodes, shape = self._nodes, self._shape()
         work = Work(
-            self._rows, self._words, self._more_words, *self._scratch, self._free, self._room, self._heap, self.team.gate,
-            self.labels, self.clock,
+            self._rows,
+            self._words,
+            self._more_words,
+            *self._scratch,
+            self._free,
+            self._room,
+            self._heap,
+            self.team.gate,
+            self.labels,
+            self.clock,
         )
         function = grow_symmetric if params.growth == "symmetric" else grow
         n_nodes = self.team.run(
@@ -252,7 +262,7 @@ class CpuBackend:
         return out
 
     def whole(self, index: np.ndarray) -> Grown:
-        """A tree of one leaf that holds all rows of `index` (all rows when empty): for sums and quantiles of a sample."""
+        """A tree of one leaf with all rows of `index` (all rows when empty): for sums and quantiles of a sample."""
         n = len(index) or self.n_rows
         if len(index):
             self.labels[:] = 1
@@ -277,4 +287,6 @@ class CpuBackend:
 
     def add_tree(self, tree: Tree, bins: Bins, index: np.ndarray, raw: np.ndarray) -> None:
         """raw[r] += tree, for other binned rows: row index[r], or r when `index` is empty."""
-        self.team.run(add_tree_binned, bins, index, tree.feature, tree.cut, tree.missing_left, tree.left, tree.value, raw)
+        self.team.run(
+            add_tree_binned, bins, index, tree.feature, tree.cut, tree.missing_left, tree.left, tree.value, raw
+        )

@@ -1,11 +1,11 @@
 """The stage loop: forward stagewise additive modelling. There is no other loop in this library.
 
-    pairs = rule.pairs(loss, y, raw)             # (grad, hess) per row, per output
-    rows  = sampler(stage)                       # which rows
-    term  = learner.fit(data, pairs, rows)       # a tree
-    term  = rule.finish(term, loss, y, raw)      # leaf re-fit
-    raw  += rate * term
-    monitor(...)                                 # history, stopping, progress
+pairs = rule.pairs(loss, y, raw)             # (grad, hess) per row, per output
+rows  = sampler(stage)                       # which rows
+term  = learner.fit(data, pairs, rows)       # a tree
+term  = rule.finish(term, loss, y, raw)      # leaf re-fit
+raw  += rate * term
+monitor(...)                                 # history, stopping, progress
 """
 
 from __future__ import annotations
@@ -68,7 +68,10 @@ def boost(problem: Problem, tree: TreeParams, params: BoostParams, callbacks: Se
     """Fit params.n_estimators stages; the fitted model, cut at the best stage when stopping early is on."""
     loss, rate = problem.loss, params.learning_rate
     targets = _targets(problem)
-    with CpuBackend(problem.bins, len(problem.y), problem.cuts, tree, n_threads) as backend, deferred_interrupt() as ctrl_c:
+    with (
+        CpuBackend(problem.bins, len(problem.y), problem.cuts, tree, n_threads) as backend,
+        deferred_interrupt() as ctrl_c,
+    ):
         rule = (NewtonRule if params.criterion == "newton" else GradientRule)(loss, targets, backend)
         sampler = (
             Sampler(len(problem.y), problem.skip)

@@ -59,7 +59,7 @@ class Model:
         if made is None:
             trees = [tree for stage in self.stages for tree in stage]
             made = self._forest["forest"] = Forest.of(trees, [k for stage in self.stages for k in range(len(stage))])
-        return made  # type: ignore[no-any-return]
+        return made
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_forest": {}}

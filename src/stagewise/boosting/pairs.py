@@ -64,9 +64,7 @@ class PairsMaker:
             self._unit = min(power_above(min(max(float(peaks[2]), 1e-290), 1e300)) * _HEADROOM, _LARGEST_UNIT)
         peaks, limbs = self._evaluate(raw, option, 1.0 / self._unit)
         mean = limbs_total(limbs, self._unit, self.bits) / self.total
-        return Pairs(
-            self._grad, self._hess, float(peaks[0]), float(peaks[1]), self.loss.deviance(mean, self._y_part)
-        )
+        return Pairs(self._grad, self._hess, float(peaks[0]), float(peaks[1]), self.loss.deviance(mean, self._y_part))
 
     def _evaluate(self, raw: np.ndarray, option: np.ndarray, scale: float) -> tuple[np.ndarray, np.ndarray]:
         threads = self.team.n_threads

@@ -34,7 +34,11 @@ def smallest_hashes(key: np.uint64, skip: np.ndarray, wanted: int) -> tuple[np.n
     running = np.cumsum(counts)
     bucket = int(np.searchsorted(running, wanted))
     inside = wanted - (int(running[bucket - 1]) if bucket else 0)
-    chosen, rest, edge = np.empty(wanted, np.uint32), np.empty(n - wanted, np.uint32), np.empty(counts[bucket], np.uint64)
+    chosen, rest, edge = (
+        np.empty(wanted, np.uint32),
+        np.empty(n - wanted, np.uint32),
+        np.empty(counts[bucket], np.uint64),
+    )
     mix_rows(key, skip, bucket, np.uint64(0), chosen[:0], rest[:0], edge)
     threshold = np.sort(edge)[inside - 1]
     mix_rows(key, skip, bucket, threshold, chosen, rest, edge[:0])

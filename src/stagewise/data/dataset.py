@@ -1,8 +1,8 @@
 """A Dataset: a table binned once, ready for any number of fits.
 
-    ds = sw.Dataset(X, y)
-    for depth in (3, 5, 7):
-        GradientBoostingRegressor(max_depth=depth).fit(ds)
+ds = sw.Dataset(X, y)
+for depth in (3, 5, 7):
+    GradientBoostingRegressor(max_depth=depth).fit(ds)
 """
 
 from __future__ import annotations

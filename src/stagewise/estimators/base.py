@@ -32,7 +32,7 @@ _SPLIT = 0x76616C69  # "vali": the hash stream of the validation split
 _NO_ROWS = np.empty(0, np.uint32)
 
 
-class BaseGradientBoosting(BaseEstimator):  # type: ignore[misc]
+class BaseGradientBoosting(BaseEstimator):
     """Parameters and machinery; the subclasses say what y means."""
 
     _parameter_names: tuple[str, ...]
@@ -60,7 +60,7 @@ class BaseGradientBoosting(BaseEstimator):  # type: ignore[misc]
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, eval_set: Any, init_score: Any) -> Self:
         n_jobs = job_count(self.n_jobs, available_cores())
-        table, dataset, y, sample_weight = self._read_X(X, y, sample_weight)
+        table, dataset, y, sample_weight = self._read_table(X, y, sample_weight)
         n, f = (dataset or table).n_rows, (dataset or table).n_columns  # type: ignore[union-attr]
         target = self._read_y(y, n)
         self._check_options()
@@ -100,7 +100,7 @@ class BaseGradientBoosting(BaseEstimator):  # type: ignore[misc]
         self._keep(model)
         return self
 
-    def _read_X(self, X: Any, y: Any, sample_weight: Any) -> tuple[Table | None, Dataset | None, Any, Any]:
+    def _read_table(self, X: Any, y: Any, sample_weight: Any) -> tuple[Table | None, Dataset | None, Any, Any]:
         if not isinstance(X, Dataset):
             return read_table(X), None, y, sample_weight
         if y is not None and X.y is not None:
@@ -167,7 +167,13 @@ class BaseGradientBoosting(BaseEstimator):  # type: ignore[misc]
     # --- validation sample -------------------------------------------------------------------------------------------
 
     def _split_validation(
-        self, dataset: Dataset, y: np.ndarray, weight: np.ndarray | None, offset: np.ndarray | None, skip: np.ndarray, seed: int
+        self,
+        dataset: Dataset,
+        y: np.ndarray,
+        weight: np.ndarray | None,
+        offset: np.ndarray | None,
+        skip: np.ndarray,
+        seed: int,
     ) -> tuple[Validation, np.ndarray]:
         """Hold a share of the rows out, chosen by hashed row numbers within each class: no copy of the bins."""
         chosen = np.zeros(len(y), np.bool_)
@@ -179,8 +185,8 @@ class BaseGradientBoosting(BaseEstimator):  # type: ignore[misc]
                 chosen[rows] = True
         if not chosen.any() or not (~skip & ~chosen).any():
             raise InputError(
-                f"validation_fraction={self.validation_fraction} of {len(y)} rows leaves an empty training or validation "
-                "sample; use more rows, another share, or give eval_set."
+                f"validation_fraction={self.validation_fraction} of {len(y)} rows leaves an empty training or "
+                "validation sample; use more rows, another share, or give eval_set."
             )
         rows = np.flatnonzero(chosen).astype(np.uint32)
         validation = Validation(
@@ -193,7 +199,9 @@ class BaseGradientBoosting(BaseEstimator):  # type: ignore[misc]
         )
         return validation, skip | chosen
 
-    def _eval_validation(self, eval_set: Any, dataset: Dataset, loss: Loss, before: Model | None, n_jobs: int) -> Validation:
+    def _eval_validation(
+        self, eval_set: Any, dataset: Dataset, loss: Loss, before: Model | None, n_jobs: int
+    ) -> Validation:
         """eval_set: (X, y), (X, y, sample_weight) or (X, y, sample_weight, init_score); or a list with one of these."""
         if isinstance(eval_set, list) and len(eval_set) == 1:
             eval_set = eval_set[0]
@@ -219,7 +227,9 @@ class BaseGradientBoosting(BaseEstimator):  # type: ignore[misc]
             return None
         before: Model = self.model_
         if before.n_outputs != loss.n_outputs or repr(before.loss) != repr(loss):
-            raise ParameterError(f"warm_start cannot go on from a model of another loss ({before.loss!r}, now {loss!r}).")
+            raise ParameterError(
+                f"warm_start cannot go on from a model of another loss ({before.loss!r}, now {loss!r})."
+            )
         if before.schema.n_columns != dataset.n_columns:
             raise InputError(
                 f"warm_start goes on from a model of {before.schema.n_columns} columns, but X has {dataset.n_columns}."

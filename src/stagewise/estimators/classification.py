@@ -19,7 +19,7 @@ from stagewise.losses.names import classification_loss
 __all__ = ["GradientBoostingClassifier"]
 
 
-class GradientBoostingClassifier(ClassifierMixin, BaseGradientBoosting):  # type: ignore[misc]
+class GradientBoostingClassifier(ClassifierMixin, BaseGradientBoosting):
     """Gradient boosted trees for classes: labels of any kind, two or more.
 
     Parameters
@@ -112,6 +112,8 @@ class GradientBoostingClassifier(ClassifierMixin, BaseGradientBoosting):  # type
         self.verbose = verbose
         self.callbacks = callbacks
 
+    classes_: np.ndarray
+
     def _read_y(self, y: Any, n_rows: int) -> np.ndarray:
         classes, codes = read_labels(y, n_rows)
         if self.warm_start and hasattr(self, "model_") and not np.array_equal(classes, self.classes_):
@@ -161,7 +163,9 @@ class GradientBoostingClassifier(ClassifierMixin, BaseGradientBoosting):  # type
             )
         return cost
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, eval_set: Any = None, init_score: Any = None) -> Self:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, eval_set: Any = None, init_score: Any = None
+    ) -> Self:
         """Fit to a table and labels, or to a Dataset.
 
         sample_weight : (n_rows,) non-negative weights; rows of weight 0 take no part.

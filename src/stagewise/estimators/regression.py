@@ -16,7 +16,7 @@ from stagewise.losses.names import regression_loss
 __all__ = ["GradientBoostingRegressor"]
 
 
-class GradientBoostingRegressor(RegressorMixin, BaseGradientBoosting):  # type: ignore[misc]
+class GradientBoostingRegressor(RegressorMixin, BaseGradientBoosting):
     """Gradient boosted trees for numbers.
 
     Parameters
@@ -171,7 +171,9 @@ class GradientBoostingRegressor(RegressorMixin, BaseGradientBoosting):  # type: 
     def _loss(self) -> Loss:
         return regression_loss(self.loss, self.alpha, self.tweedie_power)
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, eval_set: Any = None, init_score: Any = None) -> Self:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, eval_set: Any = None, init_score: Any = None
+    ) -> Self:
         """Fit to a table and a target, or to a Dataset.
 
         sample_weight : (n_rows,) non-negative weights; rows of weight 0 take no part.

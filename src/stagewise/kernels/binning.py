@@ -18,7 +18,7 @@ _BLOCK = 256
 
 
 @device
-def code_of(value, cuts):  # type: ignore[no-untyped-def]
+def code_of(value, cuts):
     """Number of cuts below value; `cuts` is padded to 256 with +inf. The missing code for NaN."""
     low = 0
     width = 128
@@ -29,7 +29,7 @@ def code_of(value, cuts):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def bin_matrix(tid, n_threads, X, cuts, stride, by_row, by_column):  # type: ignore[no-untyped-def]
+def bin_matrix(tid, n_threads, X, cuts, stride, by_row, by_column):
     """Bin a row-major matrix; cuts is float64 (n_columns, 256)."""
     n_columns = X.shape[1]
     k0, k1 = share(0, X.shape[0], tid, n_threads)
@@ -47,7 +47,7 @@ def bin_matrix(tid, n_threads, X, cuts, stride, by_row, by_column):  # type: ign
 
 
 @kernel
-def bin_column(tid, n_threads, x, cuts, out):  # type: ignore[no-untyped-def]
+def bin_column(tid, n_threads, x, cuts, out):
     """Bin one contiguous column."""
     k0, k1 = share(0, x.shape[0], tid, n_threads)
     for i in range(k0, k1):
@@ -55,7 +55,7 @@ def bin_column(tid, n_threads, x, cuts, out):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def interleave(tid, n_threads, by_column, stride, by_row):  # type: ignore[no-untyped-def]
+def interleave(tid, n_threads, by_column, stride, by_row):
     """Lay column-by-column codes out row by row, padded with zeros to the stride."""
     n_columns = by_column.shape[0]
     k0, k1 = share(0, by_column.shape[1], tid, n_threads)
@@ -67,7 +67,7 @@ def interleave(tid, n_threads, by_column, stride, by_row):  # type: ignore[no-un
 
 
 @kernel
-def greedy_cuts(counts, max_bins, last):  # type: ignore[no-untyped-def]
+def greedy_cuts(counts, max_bins, last):
     """Divide distinct values with these integer weights into at most max_bins bins of about equal weight.
 
     last[b] = the last value of bin b; the number of bins. A value heavier than an average bin gets a bin of its own,

@@ -73,14 +73,14 @@ def mix(key: np.uint64, number: int) -> np.uint64:
 
 
 @kernel
-def hash_values(key, first, out):  # type: ignore[no-untyped-def]
+def hash_values(key, first, out):
     """out[i] = hash of number first + i."""
     for i in range(out.shape[0]):
         out[i] = mix(key, first + i)
 
 
 @kernel
-def hash_threshold_counts(key, skip, out):  # type: ignore[no-untyped-def]
+def hash_threshold_counts(key, skip, out):
     """out[b] = how many rows have a hash whose top 16 bits are b; rows with skip[i] set are left out."""
     for i in range(skip.shape[0]):
         if not skip[i]:
@@ -88,7 +88,7 @@ def hash_threshold_counts(key, skip, out):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def mix_rows(key, skip, bucket, threshold, chosen, rest, edge):  # type: ignore[no-untyped-def]
+def mix_rows(key, skip, bucket, threshold, chosen, rest, edge):
     """Divide rows by their hashes: `chosen` gets those at or below threshold, `rest` the others and the skipped ones.
 
     When `edge` is not empty it gets the hashes whose top 16 bits are `bucket` instead, and nothing else is written.
@@ -119,7 +119,7 @@ _ROUND_BITS = np.int64(4843621399236968448)
 
 
 @device
-def exp_parts(x):  # type: ignore[no-untyped-def]
+def exp_parts(x):
     """(e**r - 1, 2**k) with x = r + k·ln 2 and |r| at most ln(2)/2; x is first limited to ±708."""
     x = x if x > -708.0 else -708.0
     x = x if x < 708.0 else 708.0
@@ -143,14 +143,14 @@ def exp_parts(x):  # type: ignore[no-untyped-def]
 
 
 @device
-def exact_exp(x):  # type: ignore[no-untyped-def]
+def exact_exp(x):
     """e**x within 1 ulp or two; 0 or huge (1e307) outside ±708. NaN gives some number: callers hold finite values."""
     p, power = exp_parts(x)
     return (p + 1.0) * power
 
 
 @device
-def exact_log(x):  # type: ignore[no-untyped-def]
+def exact_log(x):
     """Natural logarithm of a positive normal float64, within 1 ulp or two."""
     bits = float_bits(x)
     # mantissa in [sqrt(1/2), sqrt(2)) by moving the exponent's rounding point
@@ -172,21 +172,21 @@ def exact_log(x):  # type: ignore[no-untyped-def]
 
 
 @device
-def exact_log1p(x):  # type: ignore[no-untyped-def]
+def exact_log1p(x):
     """log(1 + x) for x > -1: log of the rounded sum, corrected by what rounding lost."""
     u = 1.0 + x
     return exact_log(u) + (x - (u - 1.0)) / u
 
 
 @device
-def exact_expm1(x):  # type: ignore[no-untyped-def]
+def exact_expm1(x):
     """e**x - 1, also near 0, where the power of two is 1 and nothing cancels (the difference would cost 60 ulp)."""
     p, power = exp_parts(x)
     return p * power + (power - 1.0)
 
 
 @device
-def exact_tanh(x):  # type: ignore[no-untyped-def]
+def exact_tanh(x):
     """Hyperbolic tangent from expm1 of a negative number, which cannot overflow."""
     e = exact_expm1(-2.0 * abs(x))
     t = -e / (2.0 + e)
@@ -215,7 +215,7 @@ def power_above(peak: float) -> float:
 
 
 @device
-def limbs_value(hi, lo, unit, bits):  # type: ignore[no-untyped-def]
+def limbs_value(hi, lo, unit, bits):
     """The float of a two-limb sum; `unit` is the power of two that scaled the values to at most 1."""
     step = 1.0 / (1 << bits)
     return (np.float64(hi) + np.float64(lo) * step) * step * unit
@@ -228,7 +228,7 @@ def limbs_total(limbs: np.ndarray, unit: float, bits: int) -> float:
 
 
 @kernel
-def sum_products(tid, n_threads, a, b, scale, bits, out):  # type: ignore[no-untyped-def]
+def sum_products(tid, n_threads, a, b, scale, bits, out):
     """out[tid] = two limbs of the sum of a[i] * b[i] * scale over this thread's rows; |product| * scale <= 1.
 
     b may be empty: then the sum is of a alone.

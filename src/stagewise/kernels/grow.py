@@ -69,7 +69,7 @@ class Work(NamedTuple):
 
 
 @piece
-def tick(clock, phase, since, tid):  # type: ignore[no-untyped-def]
+def tick(clock, phase, since, tid):
     """Book the time since `since` on a phase (thread 0); the time now."""
     now = cycles()
     if tid == 0:
@@ -78,7 +78,7 @@ def tick(clock, phase, since, tid):  # type: ignore[no-untyped-def]
 
 
 @piece
-def columns_of(stride, tid, n_threads):  # type: ignore[no-untyped-def]
+def columns_of(stride, tid, n_threads):
     """This thread's columns, in steps of four as histograms are built."""
     fours = stride // 4
     return 4 * (fours * tid // n_threads), 4 * (fours * (tid + 1) // n_threads)
@@ -88,7 +88,7 @@ def columns_of(stride, tid, n_threads):  # type: ignore[no-untyped-def]
 
 
 @device
-def take_slot(free, kind):  # type: ignore[no-untyped-def]
+def take_slot(free, kind):
     """A free slot, or -1 when all are taken: then the histogram is dropped and built again when it is needed."""
     top = free.shape[1] - 1
     if free[kind, top] == 0:
@@ -98,7 +98,7 @@ def take_slot(free, kind):  # type: ignore[no-untyped-def]
 
 
 @device
-def give_slot(free, kind, slot):  # type: ignore[no-untyped-def]
+def give_slot(free, kind, slot):
     if slot >= 0:
         top = free.shape[1] - 1
         free[kind, free[kind, top]] = slot
@@ -106,20 +106,24 @@ def give_slot(free, kind, slot):  # type: ignore[no-untyped-def]
 
 
 @device
-def is_wide(state, node, packing):  # type: ignore[no-untyped-def]
+def is_wide(state, node, packing):
     """Whether a node's histogram has two words an entry."""
     return (not packing.narrow) or state[node, STOP] - state[node, START] > packing.block
 
 
 @device
-def assign_slots(state, free, room, packing, parent, small, big, do_big):  # type: ignore[no-untyped-def]
+def assign_slots(state, free, room, packing, parent, small, big, do_big):
     """Slots for the children of `parent` (-1: `small` is the root); a number beyond `room` is not kept."""
     kind = np.int64(is_wide(state, small, packing))
     slot = take_slot(free, kind)
     state[small, SLOT] = slot if slot >= 0 else room[kind]
     if parent < 0:
         return
-    kind, parent_kind, parent_slot = np.int64(is_wide(state, big, packing)), np.int64(is_wide(state, parent, packing)), state[parent, SLOT]
+    kind, parent_kind, parent_slot = (
+        np.int64(is_wide(state, big, packing)),
+        np.int64(is_wide(state, parent, packing)),
+        state[parent, SLOT],
+    )
     reuse = do_big and parent_slot >= 0 and parent_kind == kind
     slot = parent_slot if reuse else take_slot(free, kind)
     state[big, SLOT] = slot if slot >= 0 else room[kind] + 1
@@ -128,7 +132,7 @@ def assign_slots(state, free, room, packing, parent, small, big, do_big):  # typ
 
 
 @device
-def settle(state, gain, node, packing, free, room):  # type: ignore[no-untyped-def]
+def settle(state, gain, node, packing, free, room):
     """Keep a node's slot while the node can still be split; free it otherwise."""
     kind, slot = np.int64(is_wide(state, node, packing)), state[node, SLOT]
     if slot >= room[kind]:
@@ -142,7 +146,7 @@ def settle(state, gain, node, packing, free, room):  # type: ignore[no-untyped-d
 
 
 @device
-def add_node(nodes, node, start, stop, depth, grad, hess):  # type: ignore[no-untyped-def]
+def add_node(nodes, node, start, stop, depth, grad, hess):
     state = nodes.state
     state[node, START], state[node, STOP], state[node, DEPTH] = start, stop, depth
     state[node, SLOT], state[node, GRAD], state[node, HESS] = -1, grad, hess
@@ -152,7 +156,7 @@ def add_node(nodes, node, start, stop, depth, grad, hess):  # type: ignore[no-un
 
 
 @device
-def add_children(nodes, node, left):  # type: ignore[no-untyped-def]
+def add_children(nodes, node, left):
     """Write the records of both children (one thread does this)."""
     state, split = nodes.state, nodes.split
     s, e, depth = state[node, START], state[node, STOP], state[node, DEPTH] + 1
@@ -163,7 +167,7 @@ def add_children(nodes, node, left):  # type: ignore[no-untyped-def]
 
 
 @device
-def smaller_child(state, node):  # type: ignore[no-untyped-def]
+def smaller_child(state, node):
     """The child with fewer rows (the left one when equal)."""
     left = state[node, LEFT]
     right_smaller = state[left + 1, STOP] - state[left + 1, START] < state[left, STOP] - state[left, START]
@@ -171,14 +175,14 @@ def smaller_child(state, node):  # type: ignore[no-untyped-def]
 
 
 @device
-def can_split(state, node, min_samples_leaf, max_depth):  # type: ignore[no-untyped-def]
+def can_split(state, node, min_samples_leaf, max_depth):
     """Whether a search for a split makes sense at all."""
     rows = state[node, STOP] - state[node, START]
     return state[node, DEPTH] < max_depth and rows >= 2 * min_samples_leaf and rows > 1
 
 
 @device
-def comes_before(nodes, a, b, order):  # type: ignore[no-untyped-def]
+def comes_before(nodes, a, b, order):
     """Whether leaf a is split before leaf b: by level (levelwise), by improvement, by number."""
     if order == LEVELWISE and nodes.state[a, DEPTH] != nodes.state[b, DEPTH]:
         return nodes.state[a, DEPTH] < nodes.state[b, DEPTH]
@@ -188,7 +192,7 @@ def comes_before(nodes, a, b, order):  # type: ignore[no-untyped-def]
 
 
 @device
-def push(heap, size, node, nodes, order):  # type: ignore[no-untyped-def]
+def push(heap, size, node, nodes, order):
     """Put a leaf into the heap of those that can be split; the new size."""
     k = size
     heap[k] = node
@@ -199,7 +203,7 @@ def push(heap, size, node, nodes, order):  # type: ignore[no-untyped-def]
 
 
 @device
-def pop(heap, size, nodes, order):  # type: ignore[no-untyped-def]
+def pop(heap, size, nodes, order):
     """Take the leaf to be split next off the heap (size > 0); the caller counts down."""
     first, size = heap[0], size - 1
     heap[0] = heap[size]
@@ -219,7 +223,7 @@ def pop(heap, size, nodes, order):  # type: ignore[no-untyped-def]
 
 
 @piece
-def begin(nodes, index, n_rows, work, tid, n_threads):  # type: ignore[no-untyped-def]
+def begin(nodes, index, n_rows, work, tid, n_threads):
     """Lay out the root's rows (all, or those of `index`) and clear the slots. True when called off."""
     k0, k1 = share(0, n_rows, tid, n_threads)
     own = work.rows[0, k0:k1]
@@ -236,7 +240,7 @@ def begin(nodes, index, n_rows, work, tid, n_threads):  # type: ignore[no-untype
 
 
 @piece
-def partition_node(bins, nodes, node, work, tid, n_threads):  # type: ignore[no-untyped-def]
+def partition_node(bins, nodes, node, work, tid, n_threads):
     """Divide a node's rows by its split. True when called off."""
     s, e, home = nodes.state[node, START], nodes.state[node, STOP], nodes.state[node, HOME]
     rows, to = work.rows[home], work.rows[1 - home]
@@ -265,9 +269,7 @@ def partition_node(bins, nodes, node, work, tid, n_threads):  # type: ignore[no-
 
 
 @piece
-def build_histograms(  # type: ignore[no-untyped-def]
-    bins, nodes, parent, small, big, do_small, do_big, work, packing, pools, tid, n_threads
-):
+def build_histograms(bins, nodes, parent, small, big, do_small, do_big, work, packing, pools, tid, n_threads):
     """Histograms of the children that need one: the smaller from its rows, the larger by subtraction.
 
     Many rows are shared among the threads; with few of them, the columns. Afterwards each thread may read its own
@@ -302,7 +304,7 @@ def build_histograms(  # type: ignore[no-untyped-def]
 
 
 @device
-def root_totals(state, slot, wide, packing, pools):  # type: ignore[no-untyped-def]
+def root_totals(state, slot, wide, packing, pools):
     """The root's sums, from the bins of the first column (every row is in one of them)."""
     g, h = np.int64(0), np.int64(0)
     for b in range(256):
@@ -316,7 +318,7 @@ def root_totals(state, slot, wide, packing, pools):  # type: ignore[no-untyped-d
 
 
 @piece
-def total_root(nodes, work, packing, pools, tid, n_threads):  # type: ignore[no-untyped-def]
+def total_root(nodes, work, packing, pools, tid, n_threads):
     """Write the root's sums when its histogram is complete. True when called off."""
     off = barrier(work.gate, n_threads)
     if tid == 0 and not off:
@@ -325,7 +327,7 @@ def total_root(nodes, work, packing, pools, tid, n_threads):  # type: ignore[no-
 
 
 @piece
-def search(bins, nodes, small, big, do_small, do_big, limits, packing, pools, work, tid, n_threads):  # type: ignore[no-untyped-def]
+def search(bins, nodes, small, big, do_small, do_big, limits, packing, pools, work, tid, n_threads):
     """This thread's part of the search for the best splits of two nodes. True when called off."""
     c0, c1 = columns_of(bins.stride, tid, n_threads)
     state = nodes.state
@@ -342,7 +344,7 @@ def search(bins, nodes, small, big, do_small, do_big, limits, packing, pools, wo
 
 
 @device
-def keep_best(nodes, node, which, min_gain, found, found_gain, n_threads):  # type: ignore[no-untyped-def]
+def keep_best(nodes, node, which, min_gain, found, found_gain, n_threads):
     """The best of the threads' findings becomes the node's split; threads hold ascending columns, ties to the first."""
     best = 0
     for t in range(1, n_threads):
@@ -355,7 +357,7 @@ def keep_best(nodes, node, which, min_gain, found, found_gain, n_threads):  # ty
 
 
 @piece
-def label_leaves(nodes, n_nodes, work, tid, n_threads):  # type: ignore[no-untyped-def]
+def label_leaves(nodes, n_nodes, work, tid, n_threads):
     """Write each row's leaf into `labels`."""
     k0, k1 = share(nodes.state[0, START], nodes.state[0, STOP], tid, n_threads)
     for node in range(n_nodes):
@@ -367,7 +369,7 @@ def label_leaves(nodes, n_nodes, work, tid, n_threads):  # type: ignore[no-untyp
 
 
 @kernel
-def grow(tid, n_threads, bins, index, n_rows, packing, limits, shape, pools, work, nodes):  # type: ignore[no-untyped-def]
+def grow(tid, n_threads, bins, index, n_rows, packing, limits, shape, pools, work, nodes):
     """Grow one tree on the rows of `index` (all n_rows when it is empty); the number of nodes, -1 when called off."""
     state = nodes.state
     parent, small, big, n_nodes, waiting = np.int64(-1), np.int64(0), np.int64(0), np.int64(1), np.int64(0)

@@ -44,14 +44,14 @@ class Pools(NamedTuple):
 
 
 @device
-def clear(out):  # type: ignore[no-untyped-def]
+def clear(out):
     """Set to zero. (An assignment to a slice compiles its error messages too, for seconds.)"""
     for q in range(out.shape[0]):
         out[q] = 0
 
 
 @device
-def add_rows(bins, stride, words, rows, start, stop, c0, c1, out):  # type: ignore[no-untyped-def]
+def add_rows(bins, stride, words, rows, start, stop, c0, c1, out):
     """out[column * 256 + bin] += words[row] for rows[start:stop] and columns c0..c1 (multiples of four).
 
     Four columns a step; rows further on are prefetched, which a gather of scattered rows needs. Indices are
@@ -82,7 +82,7 @@ def add_rows(bins, stride, words, rows, start, stop, c0, c1, out):  # type: igno
 
 
 @device
-def add_wide(bins, stride, grads, hesses, rows, start, stop, c0, c1, out_grad, out_hess):  # type: ignore[no-untyped-def]
+def add_wide(bins, stride, grads, hesses, rows, start, stop, c0, c1, out_grad, out_hess):
     """The same with two words a row, for gradients that need more bits than one word has."""
     never_inline()
     for k in range(start, stop):
@@ -96,8 +96,8 @@ def add_wide(bins, stride, grads, hesses, rows, start, stop, c0, c1, out_grad, o
 
 
 @device
-def flush(packed, out_grad, out_hess, packing):  # type: ignore[no-untyped-def]
-    """Move a block's packed sums to the wide words and clear them. (Views that start at 0: such loops are vectorised.)"""
+def flush(packed, out_grad, out_hess, packing):
+    """Move a block's packed sums to the wide words and clear them. (Loops from 0 over views are vectorised.)"""
     for q in range(packed.shape[0]):
         v = packed[q]
         packed[q] = 0
@@ -107,7 +107,7 @@ def flush(packed, out_grad, out_hess, packing):  # type: ignore[no-untyped-def]
 
 
 @device
-def add_blocks(bins, words, more_words, rows, start, stop, c0, c1, packing, packed, grad, hess):  # type: ignore[no-untyped-def]
+def add_blocks(bins, words, more_words, rows, start, stop, c0, c1, packing, packed, grad, hess):
     """Add rows to wide histograms; `packed` (all zero before and after) holds one block at a time."""
     never_inline()
     if not packing.narrow:
@@ -122,9 +122,7 @@ def add_blocks(bins, words, more_words, rows, start, stop, c0, c1, packing, pack
 
 
 @piece
-def build_columns(  # type: ignore[no-untyped-def]
-    bins, words, more_words, rows, start, stop, c0, c1, packing, wide, slot, pools, tid
-):
+def build_columns(bins, words, more_words, rows, start, stop, c0, c1, packing, wide, slot, pools, tid):
     """A node's histogram for columns c0..c1, straight into its slot."""
     if wide:
         clear(pools.grad[slot, c0 * 256 : c1 * 256])
@@ -139,7 +137,7 @@ def build_columns(  # type: ignore[no-untyped-def]
 
 
 @piece
-def build_share(bins, words, more_words, rows, start, stop, packing, pools, tid):  # type: ignore[no-untyped-def]
+def build_share(bins, words, more_words, rows, start, stop, packing, pools, tid):
     """This thread's part of a large node's rows, all columns, into its own wide histogram."""
     clear(pools.own_grad[tid])
     clear(pools.own_hess[tid])
@@ -150,7 +148,7 @@ def build_share(bins, words, more_words, rows, start, stop, packing, pools, tid)
 
 
 @device
-def merge_columns(pools, slot, n_threads, c0, c1):  # type: ignore[no-untyped-def]
+def merge_columns(pools, slot, n_threads, c0, c1):
     """The sum of all threads' own histograms, for columns c0..c1, into a slot."""
     never_inline()
     q0, q1 = c0 * 256, c1 * 256
@@ -165,9 +163,7 @@ def merge_columns(pools, slot, n_threads, c0, c1):  # type: ignore[no-untyped-de
 
 
 @device
-def subtract_columns(  # type: ignore[no-untyped-def]
-    pools, packing, parent_wide, parent, small_wide, small, big_wide, big, c0, c1
-):
+def subtract_columns(pools, packing, parent_wide, parent, small_wide, small, big_wide, big, c0, c1):
     """big = parent - small for columns c0..c1; each histogram packed or wide; big may take the parent's place."""
     never_inline()
     q0, q1 = c0 * 256, c1 * 256
@@ -204,8 +200,6 @@ def subtract_columns(  # type: ignore[no-untyped-def]
 
 
 @kernel
-def histogram_of_rows(bins, words, more_words, rows, packing, pools):  # type: ignore[no-untyped-def]
+def histogram_of_rows(bins, words, more_words, rows, packing, pools):
     """The wide histogram of the given rows into slot 0: one step of growth on its own, for tests and measurements."""
-    build_columns(
-        bins, words, more_words, rows, 0, rows.shape[0], 0, bins.stride, packing, True, 0, pools, 0
-    )
+    build_columns(bins, words, more_words, rows, 0, rows.shape[0], 0, bins.stride, packing, True, 0, pools, 0)

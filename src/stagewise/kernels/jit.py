@@ -1,8 +1,8 @@
 """How kernels are compiled, and the few machine operations that Numba does not offer by itself.
 
 `@kernel` marks a function that Python calls: GIL-free, cached on disk. `@device` and `@piece` mark helpers that only
-kernels call. Numba's cache looks at the file of the kernel alone, so a device function edited in another file would leave a
-stale cache; here the stamp of every cached kernel covers all files of this package.
+kernels call. Numba's cache looks at the file of the kernel alone, so a device function edited in another file would
+leave a stale cache; here the stamp of every cached kernel covers all files of this package.
 
 With NUMBA_DISABLE_JIT=1 everything below runs as plain Python, one thread at a time.
 """
@@ -101,32 +101,32 @@ def _pointer(context: Any, builder: Any, array_type: Any, array: Any, index: Any
 if JIT:
 
     @intrinsic
-    def atomic_add(typing, array, index, value):  # type: ignore[no-untyped-def]
+    def atomic_add(typing, array, index, value):
         """Add to array[index] as one indivisible step; returns the value before."""
 
-        def codegen(context, builder, sig, args):  # type: ignore[no-untyped-def]
+        def codegen(context, builder, sig, args):
             return builder.atomic_rmw("add", _pointer(context, builder, sig.args[0], *args[:2]), args[2], "seq_cst")
 
         return types.int64(array, types.int64, types.int64), codegen
 
     @intrinsic
-    def atomic_load(typing, array, index):  # type: ignore[no-untyped-def]
+    def atomic_load(typing, array, index):
         """Read array[index] afresh, after everything that was written before it was set."""
 
-        def codegen(context, builder, sig, args):  # type: ignore[no-untyped-def]
+        def codegen(context, builder, sig, args):
             return builder.load_atomic(_pointer(context, builder, sig.args[0], *args), "acquire", 8)
 
         return types.int64(array, types.int64), codegen
 
     @intrinsic
-    def prefetch(typing, array, index):  # type: ignore[no-untyped-def]
+    def prefetch(typing, array, index):
         """Ask for the cache line of array[index], into the second-level cache; never faults, returns nothing.
 
         The first level can wait for two dozen lines at a time; asking for more stalls: scattered rows of a histogram
         cost 35 ns each with prefetches into the first level, 20 ns into the second (28 columns, Zen 4).
         """
 
-        def codegen(context, builder, sig, args):  # type: ignore[no-untyped-def]
+        def codegen(context, builder, sig, args):
             i32, p8 = ir.IntType(32), ir.IntType(8).as_pointer()
             pointer = builder.bitcast(_pointer(context, builder, sig.args[0], *args), p8)
             signature = ir.FunctionType(ir.VoidType(), [p8, i32, i32, i32])
@@ -137,86 +137,84 @@ if JIT:
         return types.void(array, index), codegen
 
     @intrinsic
-    def float_bits(typing, value):  # type: ignore[no-untyped-def]
+    def float_bits(typing, value):
         """The 64 bits of a float64, as int64."""
 
-        def codegen(context, builder, sig, args):  # type: ignore[no-untyped-def]
+        def codegen(context, builder, sig, args):
             return builder.bitcast(args[0], ir.IntType(64))
 
         return types.int64(types.float64), codegen
 
     @intrinsic
-    def from_bits(typing, bits):  # type: ignore[no-untyped-def]
+    def from_bits(typing, bits):
         """The float64 with these 64 bits."""
 
-        def codegen(context, builder, sig, args):  # type: ignore[no-untyped-def]
+        def codegen(context, builder, sig, args):
             return builder.bitcast(args[0], ir.DoubleType())
 
         return types.float64(types.int64), codegen
 
     @intrinsic
-    def trailing_zeros(typing, word):  # type: ignore[no-untyped-def]
+    def trailing_zeros(typing, word):
         """Number of the lowest set bit (64 when none is set)."""
 
-        def codegen(context, builder, sig, args):  # type: ignore[no-untyped-def]
+        def codegen(context, builder, sig, args):
             return builder.cttz(args[0], ir.IntType(1)(0))
 
         return types.uint64(types.uint64), codegen
 
     @intrinsic
-    def never_inline(typing):  # type: ignore[no-untyped-def]
+    def never_inline(typing):
         """Keep the function that says this out of its callers: a long helper with several callers is compiled once."""
 
-        def codegen(context, builder, sig, args):  # type: ignore[no-untyped-def]
+        def codegen(context, builder, sig, args):
             builder.function.attributes.add("noinline")
             return context.get_dummy_value()
 
         return types.void(), codegen
 
     @intrinsic
-    def cycles(typing):  # type: ignore[no-untyped-def]
+    def cycles(typing):
         """The processor's cycle counter: for shares of time, some 10 ns a call."""
 
-        def codegen(context, builder, sig, args):  # type: ignore[no-untyped-def]
+        def codegen(context, builder, sig, args):
             signature = ir.FunctionType(ir.IntType(64), [])
             function = builder.module.declare_intrinsic("llvm.readcyclecounter", (), signature)
             return builder.call(function, [])
 
         return types.int64(), codegen
 
-    yield_core = types.ExternalFunction(
-        "SwitchToThread" if sys.platform == "win32" else "sched_yield", types.int32()
-    )
+    yield_core = types.ExternalFunction("SwitchToThread" if sys.platform == "win32" else "sched_yield", types.int32())
     """Give the core to another thread, if one waits for it. A plain symbol, so that kernels stay cacheable."""
 
 else:
 
-    def atomic_add(array, index, value):  # type: ignore[no-untyped-def]
+    def atomic_add(array, index, value):
         before = array[index]
         array[index] += value
         return before
 
-    def atomic_load(array, index):  # type: ignore[no-untyped-def]
+    def atomic_load(array, index):
         return array[index]
 
-    def prefetch(array, index):  # type: ignore[no-untyped-def]
+    def prefetch(array, index):
         return None
 
-    def float_bits(value):  # type: ignore[no-untyped-def]
+    def float_bits(value):
         return np.float64(value).view(np.int64)
 
-    def from_bits(bits):  # type: ignore[no-untyped-def]
+    def from_bits(bits):
         return np.int64(bits).view(np.float64)
 
-    def trailing_zeros(word):  # type: ignore[no-untyped-def]
+    def trailing_zeros(word):
         word = int(word)
         return np.uint64((word & -word).bit_length() - 1 if word else 64)
 
-    def never_inline():  # type: ignore[no-untyped-def]
+    def never_inline():
         return None
 
-    def cycles():  # type: ignore[no-untyped-def]
+    def cycles():
         return time.perf_counter_ns()
 
-    def yield_core():  # type: ignore[no-untyped-def]
+    def yield_core():
         return 0

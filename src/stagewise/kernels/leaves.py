@@ -32,7 +32,7 @@ _LARGEST_STEP = 19.0
 
 
 @device
-def leaf_value(kind, power, grad, hess, count):  # type: ignore[no-untyped-def]
+def leaf_value(kind, power, grad, hess, count):
     """The step that minimises the loss in a leaf, from its sums of grad and hess.
 
     NEWTON: one Newton step, -G/H; exact for squared error.
@@ -63,7 +63,7 @@ def leaf_value(kind, power, grad, hess, count):  # type: ignore[no-untyped-def]
 
 
 @device
-def add_fixed(values, labels, scale, fine, one, scratch, column, out):  # type: ignore[no-untyped-def]
+def add_fixed(values, labels, scale, fine, one, scratch, column, out):
     """out[label, column] += the high limb of values * scale; with `fine` the low limb goes to column + 1.
 
     The conversion is vectorised; the sum by label, which cannot be, is one add a row.
@@ -82,9 +82,7 @@ def add_fixed(values, labels, scale, fine, one, scratch, column, out):  # type: 
 
 
 @kernel
-def leaf_sums(  # type: ignore[no-untyped-def]
-    tid, n_threads, gate, labels, counts, grad, hess, weight, units, bits, fine, kind, power, limbs, out
-):
+def leaf_sums(tid, n_threads, gate, labels, counts, grad, hess, weight, units, bits, fine, kind, power, limbs, out):
     """out[node] = (sum of grad, sum of hess, sum of weight, value) over the rows labelled with the node.
 
     counts (n_nodes) are their numbers; label n_nodes marks rows that take no part. units are the powers of two not
@@ -116,7 +114,7 @@ def leaf_sums(  # type: ignore[no-untyped-def]
 
 
 @kernel
-def add_leaves(tid, n_threads, labels, values, raw):  # type: ignore[no-untyped-def]
+def add_leaves(tid, n_threads, labels, values, raw):
     """raw[row] += values[label of the row]."""
     a, b = share(0, raw.shape[0], tid, n_threads)
     own, own_labels = raw[a:b], labels[a:b]
@@ -128,20 +126,20 @@ def add_leaves(tid, n_threads, labels, values, raw):  # type: ignore[no-untyped-
 
 
 @device
-def ordered_key(value):  # type: ignore[no-untyped-def]
+def ordered_key(value):
     """An unsigned integer with the order of the floats: flip the sign bit, and all bits of a negative number."""
     bits = float_bits(value + 0.0)  # -0.0 and 0.0 are the same value
     return np.uint64(bits) ^ (np.uint64(bits >> np.int64(63)) | np.uint64(0x8000000000000000))
 
 
 @device
-def key_value(key):  # type: ignore[no-untyped-def]
+def key_value(key):
     top = key >> np.uint64(63)
     return from_bits(np.int64(key ^ (np.uint64(0x8000000000000000) if top else np.uint64(0xFFFFFFFFFFFFFFFF))))
 
 
 @device
-def select_quantile(keys, counts, start, stop, alpha, table):  # type: ignore[no-untyped-def]
+def select_quantile(keys, counts, start, stop, alpha, table):
     """The α-quantile of keys[start:stop] with integer weights counts[start:stop]; reorders both.
 
     The smallest value at which the running weight reaches α of the total; where it meets that exactly, the mean of
@@ -191,7 +189,7 @@ def select_quantile(keys, counts, start, stop, alpha, table):  # type: ignore[no
 
 
 @kernel
-def leaf_quantiles(  # type: ignore[no-untyped-def]
+def leaf_quantiles(
     tid, n_threads, gate, rows, leaves, y, raw, counts, alpha, delta, unit, bits, keys, key_counts, table, out
 ):
     """out[node] = the α-quantile of y - raw in a leaf, and with delta > 0 Friedman's one step of Huber's loss from it:

@@ -37,7 +37,7 @@ CHUNK = 1024
 
 
 @device
-def settle(weight, grad, hess, value, scale, bits, peaks, limbs):  # type: ignore[no-untyped-def]
+def settle(weight, grad, hess, value, scale, bits, peaks, limbs):
     """Weigh a chunk and take it into the peaks (|grad|, hess, |value|) and the exact sum of the value.
 
     A value beyond the range of the sum (2**24 times the largest at the start) counts as that range: a deviance that
@@ -70,7 +70,7 @@ def settle(weight, grad, hess, value, scale, bits, peaks, limbs):  # type: ignor
 
 
 @device
-def squared_error_rows(y, f, option, grad, hess, value):  # type: ignore[no-untyped-def]
+def squared_error_rows(y, f, option, grad, hess, value):
     """L = (y - f)² / 2; the value is (y - f)², so that the deviance is the mean squared error."""
     for i in range(y.shape[0]):
         r = f[i] - y[i]
@@ -80,7 +80,7 @@ def squared_error_rows(y, f, option, grad, hess, value):  # type: ignore[no-unty
 
 
 @kernel
-def squared_error_pairs(tid, n_threads, y, raw, weight, option, scale, bits, grad, hess, value, peaks, limbs):  # type: ignore[no-untyped-def]
+def squared_error_pairs(tid, n_threads, y, raw, weight, option, scale, bits, grad, hess, value, peaks, limbs):
     """Pairs and value of `squared_error_rows` for this thread's rows."""
     k0, k1 = share(0, y.shape[0], tid, n_threads)
     for a in range(k0, k1, CHUNK):
@@ -90,7 +90,7 @@ def squared_error_pairs(tid, n_threads, y, raw, weight, option, scale, bits, gra
 
 
 @device
-def absolute_error_rows(y, f, option, grad, hess, value):  # type: ignore[no-untyped-def]
+def absolute_error_rows(y, f, option, grad, hess, value):
     """L = |y - f|; grad is the sign of f - y."""
     for i in range(y.shape[0]):
         r = f[i] - y[i]
@@ -100,7 +100,7 @@ def absolute_error_rows(y, f, option, grad, hess, value):  # type: ignore[no-unt
 
 
 @kernel
-def absolute_error_pairs(tid, n_threads, y, raw, weight, option, scale, bits, grad, hess, value, peaks, limbs):  # type: ignore[no-untyped-def]
+def absolute_error_pairs(tid, n_threads, y, raw, weight, option, scale, bits, grad, hess, value, peaks, limbs):
     """Pairs and value of `absolute_error_rows` for this thread's rows."""
     k0, k1 = share(0, y.shape[0], tid, n_threads)
     for a in range(k0, k1, CHUNK):
@@ -110,7 +110,7 @@ def absolute_error_pairs(tid, n_threads, y, raw, weight, option, scale, bits, gr
 
 
 @device
-def huber_rows(y, f, option, grad, hess, value):  # type: ignore[no-untyped-def]
+def huber_rows(y, f, option, grad, hess, value):
     """L = (y - f)²/2 for |y - f| <= δ, δ(|y - f| - δ/2) beyond; option[0] = δ of this stage."""
     delta = option[0]
     for i in range(y.shape[0]):
@@ -123,7 +123,7 @@ def huber_rows(y, f, option, grad, hess, value):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def huber_pairs(tid, n_threads, y, raw, weight, option, scale, bits, grad, hess, value, peaks, limbs):  # type: ignore[no-untyped-def]
+def huber_pairs(tid, n_threads, y, raw, weight, option, scale, bits, grad, hess, value, peaks, limbs):
     """Pairs and value of `huber_rows` for this thread's rows."""
     k0, k1 = share(0, y.shape[0], tid, n_threads)
     for a in range(k0, k1, CHUNK):
@@ -133,7 +133,7 @@ def huber_pairs(tid, n_threads, y, raw, weight, option, scale, bits, grad, hess,
 
 
 @device
-def quantile_rows(y, f, option, grad, hess, value):  # type: ignore[no-untyped-def]
+def quantile_rows(y, f, option, grad, hess, value):
     """L = α(y - f) above, (1 - α)(f - y) below; option[0] = α."""
     alpha = option[0]
     for i in range(y.shape[0]):
@@ -145,7 +145,7 @@ def quantile_rows(y, f, option, grad, hess, value):  # type: ignore[no-untyped-d
 
 
 @kernel
-def quantile_pairs(tid, n_threads, y, raw, weight, option, scale, bits, grad, hess, value, peaks, limbs):  # type: ignore[no-untyped-def]
+def quantile_pairs(tid, n_threads, y, raw, weight, option, scale, bits, grad, hess, value, peaks, limbs):
     """Pairs and value of `quantile_rows` for this thread's rows."""
     k0, k1 = share(0, y.shape[0], tid, n_threads)
     for a in range(k0, k1, CHUNK):
@@ -155,7 +155,7 @@ def quantile_pairs(tid, n_threads, y, raw, weight, option, scale, bits, grad, he
 
 
 @device
-def tweedie_rows(y, f, option, grad, hess, value):  # type: ignore[no-untyped-def]
+def tweedie_rows(y, f, option, grad, hess, value):
     """Poisson (power 1), Tweedie (1 to 2) and gamma (2) with log link, μ = e^f; option[0] = power p.
 
     grad = B - A and hess = (2 - p)·B + (p - 1)·A with A = y·μ^(1-p), B = μ^(2-p).
@@ -184,7 +184,7 @@ def tweedie_rows(y, f, option, grad, hess, value):  # type: ignore[no-untyped-de
 
 
 @kernel
-def tweedie_pairs(tid, n_threads, y, raw, weight, option, scale, bits, grad, hess, value, peaks, limbs):  # type: ignore[no-untyped-def]
+def tweedie_pairs(tid, n_threads, y, raw, weight, option, scale, bits, grad, hess, value, peaks, limbs):
     """Pairs and value of `tweedie_rows` for this thread's rows."""
     k0, k1 = share(0, y.shape[0], tid, n_threads)
     for a in range(k0, k1, CHUNK):
@@ -194,7 +194,7 @@ def tweedie_pairs(tid, n_threads, y, raw, weight, option, scale, bits, grad, hes
 
 
 @device
-def log_loss_rows(y, f, option, grad, hess, value):  # type: ignore[no-untyped-def]
+def log_loss_rows(y, f, option, grad, hess, value):
     """L = log(1 + e^f) - y·f, f the log-odds: p = 1/(1 + e^-f), grad = p - y, hess = p(1 - p)."""
     for i in range(y.shape[0]):
         e = exact_exp(-abs(f[i]))
@@ -207,7 +207,7 @@ def log_loss_rows(y, f, option, grad, hess, value):  # type: ignore[no-untyped-d
 
 
 @kernel
-def log_loss_pairs(tid, n_threads, y, raw, weight, option, scale, bits, grad, hess, value, peaks, limbs):  # type: ignore[no-untyped-def]
+def log_loss_pairs(tid, n_threads, y, raw, weight, option, scale, bits, grad, hess, value, peaks, limbs):
     """Pairs and value of `log_loss_rows` for this thread's rows."""
     k0, k1 = share(0, y.shape[0], tid, n_threads)
     for a in range(k0, k1, CHUNK):
@@ -217,7 +217,7 @@ def log_loss_pairs(tid, n_threads, y, raw, weight, option, scale, bits, grad, he
 
 
 @device
-def exponential_rows(y, f, option, grad, hess, value):  # type: ignore[no-untyped-def]
+def exponential_rows(y, f, option, grad, hess, value):
     """L = e^(-s·f) with s = ±1 (ESL 10.4); grad = -s·L, hess = L."""
     for i in range(y.shape[0]):
         s = 2.0 * y[i] - 1.0
@@ -228,7 +228,7 @@ def exponential_rows(y, f, option, grad, hess, value):  # type: ignore[no-untype
 
 
 @kernel
-def exponential_pairs(tid, n_threads, y, raw, weight, option, scale, bits, grad, hess, value, peaks, limbs):  # type: ignore[no-untyped-def]
+def exponential_pairs(tid, n_threads, y, raw, weight, option, scale, bits, grad, hess, value, peaks, limbs):
     """Pairs and value of `exponential_rows` for this thread's rows."""
     k0, k1 = share(0, y.shape[0], tid, n_threads)
     for a in range(k0, k1, CHUNK):
@@ -238,7 +238,7 @@ def exponential_pairs(tid, n_threads, y, raw, weight, option, scale, bits, grad,
 
 
 @device
-def multiclass_rows(y, raw, a, b, grad, hess, value, top, total):  # type: ignore[no-untyped-def]
+def multiclass_rows(y, raw, a, b, grad, hess, value, top, total):
     """K-class log-loss: p_k = softmax(f)_k, grad_k = p_k - [y = k], hess_k = K/(K-1)·p_k(1 - p_k).
 
     The factor makes the Newton step of a leaf Friedman's (K-1)/K·Σỹ / Σ|ỹ|(1 - |ỹ|) (Algorithm 6). y holds class
@@ -273,7 +273,7 @@ def multiclass_rows(y, raw, a, b, grad, hess, value, top, total):  # type: ignor
 
 
 @kernel
-def multiclass_pairs(tid, n_threads, y, raw, weight, option, scale, bits, grad, hess, value, peaks, limbs):  # type: ignore[no-untyped-def]
+def multiclass_pairs(tid, n_threads, y, raw, weight, option, scale, bits, grad, hess, value, peaks, limbs):
     """Pairs and value of `multiclass_rows` for this thread's rows; raw, grad and hess are (K, n_rows)."""
     k0, k1 = share(0, y.shape[0], tid, n_threads)
     top, total = np.empty(CHUNK), np.empty(CHUNK)
@@ -286,7 +286,7 @@ def multiclass_pairs(tid, n_threads, y, raw, weight, option, scale, bits, grad, 
 
 
 @device
-def pack_rows(grad, hess, packing, words):  # type: ignore[no-untyped-def]
+def pack_rows(grad, hess, packing, words):
     """words = packed pairs; how many rows keep under 4 bits of their gradient."""
     few = np.int64(0)
     for i in range(words.shape[0]):
@@ -298,7 +298,7 @@ def pack_rows(grad, hess, packing, words):  # type: ignore[no-untyped-def]
 
 
 @device
-def widen_rows(grad, hess, packing, words, more_words):  # type: ignore[no-untyped-def]
+def widen_rows(grad, hess, packing, words, more_words):
     """The same as two words a row."""
     for i in range(words.shape[0]):
         words[i] = np.int64(np.rint(grad[i] * packing.grad_scale))
@@ -307,7 +307,7 @@ def widen_rows(grad, hess, packing, words, more_words):  # type: ignore[no-untyp
 
 
 @kernel
-def quantize(tid, n_threads, grad, hess, packing, words, more_words, lost):  # type: ignore[no-untyped-def]
+def quantize(tid, n_threads, grad, hess, packing, words, more_words, lost):
     """Turn pairs into packed words (or two words a row). lost[tid, 0] counts rows whose gradient keeps under 4 bits."""
     a, b = share(0, grad.shape[0], tid, n_threads)
     if packing.narrow:

@@ -24,7 +24,7 @@ MISSING = 255
 
 
 @device
-def bounds(cut, missing_left):  # type: ignore[no-untyped-def]
+def bounds(cut, missing_left):
     """(shift, bound): a row goes left when code + shift <= bound, in 8 bits.
 
     One up, the missing code 255 wraps round to 0 and so lies left of any cut.
@@ -34,7 +34,7 @@ def bounds(cut, missing_left):  # type: ignore[no-untyped-def]
 
 
 @device
-def count_left(column, cut, missing_left, rows, k0, k1):  # type: ignore[no-untyped-def]
+def count_left(column, cut, missing_left, rows, k0, k1):
     """How many of rows[k0:k1] go left."""
     never_inline()
     shift, bound = bounds(cut, missing_left)
@@ -46,7 +46,7 @@ def count_left(column, cut, missing_left, rows, k0, k1):  # type: ignore[no-unty
 
 
 @device
-def divide(column, cut, missing_left, rows, k0, k1, to, at_left, at_right):  # type: ignore[no-untyped-def]
+def divide(column, cut, missing_left, rows, k0, k1, to, at_left, at_right):
     """Send rows[k0:k1] to to[at_left:] and to[at_right:].
 
     Without branches: the place is selected, one store a row. (Measured: 0.65 ns a row; writing both places and moving
@@ -66,7 +66,7 @@ def divide(column, cut, missing_left, rows, k0, k1, to, at_left, at_right):  # t
 
 
 @device
-def divide_backward(column, cut, missing_left, rows, k0, k1, to, end_left, end_right):  # type: ignore[no-untyped-def]
+def divide_backward(column, cut, missing_left, rows, k0, k1, to, end_left, end_right):
     """The same from the last row to the first: left rows end before to[end_left], right ones before to[end_right]."""
     never_inline()
     shift, bound = bounds(cut, missing_left)
@@ -82,7 +82,7 @@ def divide_backward(column, cut, missing_left, rows, k0, k1, to, end_left, end_r
 
 
 @kernel
-def partition_rows(column, cut, missing_left, rows, n_left, out):  # type: ignore[no-untyped-def]
+def partition_rows(column, cut, missing_left, rows, n_left, out):
     """Partition all of `rows` into `out`: one step of growth on its own, half from the front and half from the back."""
     n = rows.shape[0]
     middle = n // 2

@@ -18,7 +18,16 @@ from stagewise.kernels.jit import device, kernel, trailing_zeros
 from stagewise.kernels.partition import MISSING
 from stagewise.kernels.team import share
 
-__all__ = ["Masks", "Walks", "add_tree_binned", "label_binned", "leaf_masks", "predict_masks", "predict_walks", "tree_leaves"]
+__all__ = [
+    "Masks",
+    "Walks",
+    "add_tree_binned",
+    "label_binned",
+    "leaf_masks",
+    "predict_masks",
+    "predict_walks",
+    "tree_leaves",
+]
 
 BLOCK = 128
 """Rows of a block: the leaf words and one column of values stay in the first-level cache."""
@@ -51,8 +60,8 @@ class Masks(NamedTuple):
 
 
 @kernel
-def leaf_masks(walks, out_count, masks, leaf_node):  # type: ignore[no-untyped-def]
-    """Fill `masks` from `walks`; out_count and leaf_node (int64, n_nodes each) are scratch and the node of each leaf."""
+def leaf_masks(walks, out_count, masks, leaf_node):
+    """Fill `masks` from `walks`; out_count and leaf_node (int64, n_nodes each) are scratch."""
     at = 0
     at_value = 0
     n_trees = walks.start.shape[0] - 1
@@ -90,7 +99,7 @@ def leaf_masks(walks, out_count, masks, leaf_node):  # type: ignore[no-untyped-d
 
 
 @kernel
-def predict_masks(tid, n_threads, X, masks, t0, t1, columns, words, out):  # type: ignore[no-untyped-def]
+def predict_masks(tid, n_threads, X, masks, t0, t1, columns, words, out):
     """out[output, row] += the leaf values of trees t0..t1. columns (n_threads, f, BLOCK) and words are scratch."""
     n_columns = X.shape[1]
     k0, k1 = share(0, X.shape[0], tid, n_threads)
@@ -118,7 +127,7 @@ def predict_masks(tid, n_threads, X, masks, t0, t1, columns, words, out):  # typ
 
 
 @device
-def step(X, i, walks, s, k):  # type: ignore[no-untyped-def]
+def step(X, i, walks, s, k):
     """The child of node k that row i goes to."""
     v = X[i, walks.feature[s + k]]
     right = (v > walks.threshold[s + k]) | ((v != v) & (walks.missing_left[s + k] == 0))
@@ -126,7 +135,7 @@ def step(X, i, walks, s, k):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def predict_walks(tid, n_threads, X, walks, t0, t1, out):  # type: ignore[no-untyped-def]
+def predict_walks(tid, n_threads, X, walks, t0, t1, out):
     """The same by walking; for trees of more than 64 leaves and for few rows."""
     k0, k1 = share(0, X.shape[0], tid, n_threads)
     at = np.zeros(16, np.int64)
@@ -144,7 +153,7 @@ def predict_walks(tid, n_threads, X, walks, t0, t1, out):  # type: ignore[no-unt
 
 
 @kernel
-def tree_leaves(tid, n_threads, X, walks, out):  # type: ignore[no-untyped-def]
+def tree_leaves(tid, n_threads, X, walks, out):
     """out[row, tree] = the node number of the leaf that the row ends in."""
     k0, k1 = share(0, X.shape[0], tid, n_threads)
     for t in range(walks.depth.shape[0]):
@@ -157,7 +166,7 @@ def tree_leaves(tid, n_threads, X, walks, out):  # type: ignore[no-untyped-def]
 
 
 @device
-def binned_leaf(bins, i, feature, cut, missing_left, left):  # type: ignore[no-untyped-def]
+def binned_leaf(bins, i, feature, cut, missing_left, left):
     """The leaf (node number) of binned row i. left[k] < 0 marks a leaf; cut[k] is the last bin that goes left."""
     k = np.int64(0)
     while left[k] >= 0:
@@ -168,7 +177,7 @@ def binned_leaf(bins, i, feature, cut, missing_left, left):  # type: ignore[no-u
 
 
 @kernel
-def add_tree_binned(tid, n_threads, bins, index, feature, cut, missing_left, left, value, out):  # type: ignore[no-untyped-def]
+def add_tree_binned(tid, n_threads, bins, index, feature, cut, missing_left, left, value, out):
     """out[r] += the leaf value of one tree for binned row index[r] (row r when `index` is empty)."""
     k0, k1 = share(0, out.shape[0], tid, n_threads)
     for r in range(k0, k1):
@@ -177,7 +186,7 @@ def add_tree_binned(tid, n_threads, bins, index, feature, cut, missing_left, lef
 
 
 @kernel
-def label_binned(tid, n_threads, bins, index, feature, cut, missing_left, left, labels):  # type: ignore[no-untyped-def]
+def label_binned(tid, n_threads, bins, index, feature, cut, missing_left, left, labels):
     """labels[row] = the leaf of each binned row of `index`."""
     k0, k1 = share(0, index.shape[0], tid, n_threads)
     for r in range(k0, k1):

@@ -46,7 +46,7 @@ class Limits(NamedTuple):
 
 
 @device
-def shrink(g, l1):  # type: ignore[no-untyped-def]
+def shrink(g, l1):
     """Soft threshold: the gradient sum that is left after an l1 penalty."""
     size = abs(g) - l1
     size = size if size > 0.0 else 0.0
@@ -54,7 +54,7 @@ def shrink(g, l1):  # type: ignore[no-untyped-def]
 
 
 @device
-def decode_column(pools, wide, slot, column, n_bins, packing, out):  # type: ignore[no-untyped-def]
+def decode_column(pools, wide, slot, column, n_bins, packing, out):
     """Integer (grad, hess, count) of a column's bins as running sums out[0..2, bin]; out[3..5, 0] for missing."""
     base = column * 256
     g, h, c = np.int64(0), np.int64(0), np.int64(0)
@@ -83,7 +83,7 @@ def decode_column(pools, wide, slot, column, n_bins, packing, out):  # type: ign
 
 
 @device
-def split_gains(sums, n, add_g, add_h, add_c, G, H, C, limits, packing, out):  # type: ignore[no-untyped-def]
+def split_gains(sums, n, add_g, add_h, add_c, G, H, C, limits, packing, out):
     """out[b] = the comparison value of the split after bin b, -1 where it is not allowed.
 
     `sums` are running sums of the bins; add_* is what goes left in any case (the missing values, or nothing).
@@ -107,7 +107,7 @@ def split_gains(sums, n, add_g, add_h, add_c, G, H, C, limits, packing, out):  #
 
 
 @device
-def improvement(value, G, H, limits, packing):  # type: ignore[no-untyped-def]
+def improvement(value, G, H, limits, packing):
     """The comparison value of a node's best split as an improvement in squared error (relative units)."""
     g, h = G * packing.grad_unit, H * packing.hess_unit
     if limits.l1 > 0.0:
@@ -118,14 +118,14 @@ def improvement(value, G, H, limits, packing):  # type: ignore[no-untyped-def]
 
 
 @device
-def column_threshold(key, n_columns, eligible, wanted):  # type: ignore[no-untyped-def]
+def column_threshold(key, n_columns, eligible, wanted):
     """The hash below or at which exactly `wanted` eligible columns lie: those are considered."""
     low, high = np.uint64(0), np.uint64(0xFFFFFFFFFFFFFFFF)
     while low < high:
         middle = low + (high - low) // np.uint64(2)
-        count = 0
+        count = np.int64(0)
         for j in range(n_columns):
-            count += eligible[j] and mix(key, j) <= middle
+            count += np.int64(eligible[j] and mix(key, j) <= middle)
         if count >= wanted:
             high = middle
         else:
@@ -134,9 +134,7 @@ def column_threshold(key, n_columns, eligible, wanted):  # type: ignore[no-untyp
 
 
 @device
-def scan_columns(  # type: ignore[no-untyped-def]
-    pools, wide, slot, c0, c1, n_bins, node, G, H, C, limits, packing, sums, gains, out
-):
+def scan_columns(pools, wide, slot, c0, c1, n_bins, node, G, H, C, limits, packing, sums, gains, out):
     """The best split over columns c0..c1: its improvement; the record goes to `out`.
 
     sums (int64, 6 x 256) and gains (float64, 256) are scratch.
@@ -175,9 +173,7 @@ def scan_columns(  # type: ignore[no-untyped-def]
 
 
 @kernel
-def best_split(pools, wide, slot, n_bins, node, totals, limits, packing, sums, gains, out):  # type: ignore[no-untyped-def]
+def best_split(pools, wide, slot, n_bins, node, totals, limits, packing, sums, gains, out):
     """The best split of one histogram over all columns, with one thread; its improvement, or -1."""
     G, H, C = totals
-    return scan_columns(
-        pools, wide, slot, 0, n_bins.shape[0], n_bins, node, G, H, C, limits, packing, sums, gains, out
-    )
+    return scan_columns(pools, wide, slot, 0, n_bins.shape[0], n_bins, node, G, H, C, limits, packing, sums, gains, out)

@@ -28,7 +28,7 @@ from stagewise.kernels.grow import (
     smaller_child,
     total_root,
 )
-from stagewise.kernels.jit import device, kernel, never_inline, piece
+from stagewise.kernels.jit import device, kernel, never_inline
 from stagewise.kernels.split import (
     BIN,
     COLUMN,
@@ -48,7 +48,7 @@ __all__ = ["grow_symmetric"]
 
 
 @device
-def add_gains(sums, n, side, node, nodes, limits, packing, gains, total):  # type: ignore[no-untyped-def]
+def add_gains(sums, n, side, node, nodes, limits, packing, gains, total):
     """total[b] += the improvement of the split after bin b in one node; nothing where it is not allowed there."""
     never_inline()
     G, H = nodes.state[node, GRAD], nodes.state[node, HESS]
@@ -61,7 +61,7 @@ def add_gains(sums, n, side, node, nodes, limits, packing, gains, total):  # typ
 
 
 @device
-def scan_level(bins, nodes, first, last, level, limits, shape, packing, pools, work, tid, n_threads):  # type: ignore[no-untyped-def]
+def scan_level(bins, nodes, first, last, level, limits, shape, packing, pools, work, tid, n_threads):
     """This thread's best split for all nodes first..last together."""
     never_inline()
     best = 0.0
@@ -96,13 +96,11 @@ def scan_level(bins, nodes, first, last, level, limits, shape, packing, pools, w
 
 
 @device
-def take_split(bins, nodes, node, found, limits, packing, pools, sums, gains):  # type: ignore[no-untyped-def]
-    """Write the level's split as this node's, with its sums and its own share of the improvement; none if not allowed."""
+def take_split(bins, nodes, node, found, limits, packing, pools, sums, gains):
+    """Write the level's split as this node's, with its sums and its own improvement; none where it is not allowed."""
     j, b = found[COLUMN], found[BIN]
     side = 1 if found[MISSING_LEFT] == 1 else 0
-    decode_column(
-        pools, is_wide(nodes.state, node, packing), nodes.state[node, SLOT], j, bins.n_bins[j], packing, sums
-    )
+    decode_column(pools, is_wide(nodes.state, node, packing), nodes.state[node, SLOT], j, bins.n_bins[j], packing, sums)
     gains[: b + 1] = 0.0
     add_gains(sums, b + 1, side, node, nodes, limits, packing, gains, gains[256:])
     if gains[b] < 0.0:
@@ -118,7 +116,7 @@ def take_split(bins, nodes, node, found, limits, packing, pools, sums, gains):  
 
 
 @device
-def choose_level(bins, nodes, first, last, limits, shape, packing, pools, work, n_threads):  # type: ignore[no-untyped-def]
+def choose_level(bins, nodes, first, last, limits, shape, packing, pools, work, n_threads):
     """The best of the threads' findings becomes the split of the level's nodes (one thread does this)."""
     best = 0
     for t in range(1, n_threads):
@@ -133,7 +131,7 @@ def choose_level(bins, nodes, first, last, limits, shape, packing, pools, work, 
 
 
 @kernel
-def grow_symmetric(tid, n_threads, bins, index, n_rows, packing, limits, shape, pools, work, nodes):  # type: ignore[no-untyped-def]
+def grow_symmetric(tid, n_threads, bins, index, n_rows, packing, limits, shape, pools, work, nodes):
     """Grow one symmetric tree; arguments and result as in `grow.grow`. There must be a slot for every leaf."""
     state = nodes.state
     parent, small, big = np.int64(-1), np.int64(0), np.int64(0)

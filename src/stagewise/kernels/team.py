@@ -30,7 +30,7 @@ _SPINS = 64
 
 
 @device
-def barrier(gate, n_threads):  # type: ignore[no-untyped-def]
+def barrier(gate, n_threads):
     """All threads pass together. True when the work was called off: then the caller must return at once."""
     if n_threads == 1:
         return False
@@ -50,7 +50,7 @@ def barrier(gate, n_threads):  # type: ignore[no-untyped-def]
 
 
 @device
-def share(start, stop, tid, n_threads):  # type: ignore[no-untyped-def]
+def share(start, stop, tid, n_threads):
     """This thread's part of start..stop."""
     length = stop - start
     return start + length * tid // n_threads, start + length * (tid + 1) // n_threads
@@ -125,6 +125,8 @@ class Team:
     def __enter__(self) -> Team:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         for jobs in self._jobs:
             jobs.put(None)

@@ -51,7 +51,7 @@ def _reproducible(function: Callable[..., Any]) -> Callable[..., Any]:
     seen = {**function.__globals__, **{name: swapped(function.__globals__[name]) for name in named}}
     around = tuple(types.CellType(swapped(cell.cell_contents)) for cell in function.__closure__ or ())
     copy = types.FunctionType(function.__code__, seen, function.__name__, function.__defaults__, around)
-    return numba.njit(error_model="numpy")(copy)  # type: ignore[no-any-return]
+    return numba.njit(error_model="numpy")(copy)
 
 
 def _function(kind: type, name: str) -> Callable[..., Any]:

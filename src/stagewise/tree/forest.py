@@ -41,7 +41,7 @@ class Forest:
         sizes = np.array([tree.n_nodes for tree in trees], np.int64)
         start = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
         joined = {
-            name: np.concatenate([getattr(tree, name) for tree in trees]) if trees else np.empty(0, kind)
+            name: np.concatenate([np.empty(0, kind), *(getattr(tree, name) for tree in trees)])
             for name, kind in (
                 ("feature", np.int32), ("threshold", np.float64), ("missing_left", np.uint8),
                 ("left", np.int32), ("value", np.float64), ("depth", np.int32),

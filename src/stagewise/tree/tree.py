@@ -46,7 +46,7 @@ class Tree:
         return cls(none, zero, depth, flag, none, zero, zero, counts, counts.astype(np.float64), depth)
 
     def with_values(self, value: np.ndarray, cover: np.ndarray) -> Tree:
-        """The same tree with leaf values and weights by node (entries of inner nodes are ignored); cover is summed up."""
+        """The same tree with leaf values and weights by node (those of inner nodes are ignored); cover is summed up."""
         leaf = self.left < 0
         total = np.where(leaf, cover, 0.0)
         for node in np.flatnonzero(~leaf)[::-1]:  # children come after their parent
