@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-
 NOISE = 1e-12
 """What float sums leave of an improvement that is 0."""
 

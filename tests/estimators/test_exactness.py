@@ -14,11 +14,11 @@ import warnings
 
 import numpy as np
 import pytest
-from estimators.fingerprint import difference, fingerprint
 from sklearn.base import clone
 
 import stagewise.backends.cpu
 import stagewise.boosting.pairs
+from estimators.fingerprint import difference, fingerprint
 from stagewise import Dataset, GradientBoostingClassifier, GradientBoostingRegressor, Loss
 from stagewise.kernels.jit import JIT
 from stagewise.kernels.team import Team
@@ -153,7 +153,7 @@ def threads(monkeypatch):
     return sizes
 
 
-# ------------------------------------------------------------------------------------------------------------- threads
+# ------------------------------------------------------------------------------------------------------------ threads
 
 
 @compiled
@@ -187,7 +187,7 @@ def test_predictions_for_any_number_of_threads(case, monkeypatch):
         np.testing.assert_array_equal(model.apply(X), leaves)
 
 
-# --------------------------------------------------------------------------------------------------- memory and blocks
+# -------------------------------------------------------------------------------------------------- memory and blocks
 
 
 @compiled
@@ -248,7 +248,7 @@ def test_plain_python_and_other_blocks(blocks):
         assert plain[case] == [fingerprint(model), np.sum(model.predict(X)).item()], case
 
 
-# ----------------------------------------------------------------------------------------- several fits, forks, processes
+# ------------------------------------------------------------------------------------- several fits, forks, processes
 
 
 @compiled
@@ -356,7 +356,7 @@ def test_two_fresh_processes():
     assert found == [here, here]
 
 
-# -------------------------------------------------------------------------------------------------- the form of the data
+# ----------------------------------------------------------------------------------------------- the form of the data
 
 
 NO_DRAWS = [
@@ -454,7 +454,7 @@ def test_the_users_arrays_stay_as_they_are(eighths):
         np.testing.assert_array_equal(array, copy)
 
 
-# ------------------------------------------------------------------------------------------------- more threads than rows
+# --------------------------------------------------------------------------------------------- more threads than rows
 
 
 @compiled

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from estimators import slow_newton
 from estimators.slow_newton import Limits, Node
-
 from stagewise import GradientBoostingClassifier, GradientBoostingRegressor
 
 RATE = 0.3
@@ -160,7 +160,7 @@ def test_many_random_tables():
         compare(fast.model_.stages[0][0], tree, X)
 
 
-# --------------------------------------------------------------------------------------------------------------- peers
+# -------------------------------------------------------------------------------------------------------------- peers
 
 
 @pytest.mark.parametrize(
@@ -175,8 +175,9 @@ def test_xgboost(options, missing):
     y = (y > 0.7).astype(float)
     share = y.mean()
     settings = {
-        "objective": "binary:logistic", "eta": RATE, "tree_method": "hist", "grow_policy": "lossguide", "max_leaves": 12,
-        "max_depth": 0, "lambda": 0.0, "alpha": 0.0, "min_child_weight": 0.0, "base_score": share, "nthread": 1,
+        "objective": "binary:logistic", "eta": RATE, "tree_method": "hist", "grow_policy": "lossguide",
+        "max_leaves": 12, "max_depth": 0, "lambda": 0.0, "alpha": 0.0, "min_child_weight": 0.0, "base_score": share,
+        "nthread": 1,
     }  # fmt: skip
     booster = xgboost.train({**settings, **options}, xgboost.DMatrix(X, y), 4)
     ours = GradientBoostingClassifier(

@@ -26,7 +26,7 @@ TABLES = {
 REGRESSION = ("diabetes", "friedman1", "friedman2")
 
 
-# ------------------------------------------------------------------------------------------------------ beside the peers
+# --------------------------------------------------------------------------------------------------- beside the peers
 
 
 def ours(X, y, X_test, n_classes):
@@ -64,7 +64,11 @@ def held_out(table: str, n_repeats: int) -> np.ndarray:
     """(folds, 3): the deviance of ours, LightGBM's and XGBoost's models on rows that they did not see."""
     X, y = TABLES[table]()
     if table in REGRESSION:
-        n_classes, folds, metric = 0, RepeatedKFold(n_splits=4, n_repeats=n_repeats, random_state=0), metrics.mean_squared_error
+        n_classes, folds, metric = (
+            0,
+            RepeatedKFold(n_splits=4, n_repeats=n_repeats, random_state=0),
+            metrics.mean_squared_error,
+        )
     else:
         classes, y = np.unique(y, return_inverse=True)
         n_classes, metric = len(classes), metrics.log_loss
@@ -79,7 +83,7 @@ def held_out(table: str, n_repeats: int) -> np.ndarray:
 
 @pytest.mark.parametrize("table", TABLES)
 def test_no_worse_than_peers(table):
-    """Within 1 % of either, or better; the folds of a few repetitions leave some noise, of which two standard errors."""
+    """Within 1 % of either, or better; a few repetitions leave some noise, of which two standard errors."""
     found = held_out(table, 1 if table in ("digits", "hastie") else 2)
     for peer in (1, 2):
         excess = found[:, 0] - 1.01 * found[:, peer]
@@ -94,7 +98,7 @@ def test_no_worse_than_peers_without_noise(table):
     assert all(mine <= 1.01 * peer for peer in peers), (mine, peers)
 
 
-# ------------------------------------------------------------------------------------------------------------ fixed point
+# -------------------------------------------------------------------------------------------------------- fixed point
 
 
 N_TRAIN = 5_000  # from 4,096 rows on a gradient has 15 bits, the fewest there are
@@ -117,7 +121,9 @@ def scenario(name: str, seed: int, n_rows: int = N_TRAIN + 2_000):
         "plain": lambda: (regressor(), X, y, None, truth),
         "cauchy": lambda: (regressor(), X, truth + rng.standard_cauchy(n_rows), None, truth),
         "one target of 1e9": lambda: (regressor(), X, outliers(y, 1e9, 1), None, truth),
-        "one target of 1e9, weighted": lambda: (regressor(), X, outliers(y, 1e9, 1), rng.uniform(0.3, 3, n_rows), truth),
+        "one target of 1e9, weighted": lambda: (
+            regressor(), X, outliers(y, 1e9, 1), rng.uniform(0.3, 3, n_rows), truth,
+        ),
         "targets of 1e3, weighted": lambda: (regressor(), X, outliers(y, 1e3), rng.uniform(0.3, 3, n_rows), truth),
         "cauchy, weighted": lambda: (
             regressor(), X, truth + rng.standard_cauchy(n_rows), rng.uniform(0.3, 3, n_rows), truth,
@@ -131,15 +137,28 @@ def scenario(name: str, seed: int, n_rows: int = N_TRAIN + 2_000):
         "log-loss, six orders": lambda: (
             classifier(), X, (y > 14).astype(int), 10.0 ** rng.uniform(-3, 3, n_rows), (truth > 14).astype(int),
         ),
-        "exponential": lambda: (classifier(loss="exponential"), X, (y > 14).astype(int), None, (truth > 14).astype(int)),
+        "exponential": lambda: (
+            classifier(loss="exponential"), X, (y > 14).astype(int), None, (truth > 14).astype(int),
+        ),
     }[name]()  # fmt: skip
 
 
 SCENARIOS = [
-    "plain", "cauchy", "one target of 1e9", "one target of 1e9, weighted", "targets of 1e3, weighted", "cauchy, weighted",
-    "weights over six orders", "weights over two orders", "counts", "counts of 3000", "gamma", "log-loss",
-    "log-loss, six orders", "exponential",
-]  # fmt: skip
+    "plain",
+    "cauchy",
+    "one target of 1e9",
+    "one target of 1e9, weighted",
+    "targets of 1e3, weighted",
+    "cauchy, weighted",
+    "weights over six orders",
+    "weights over two orders",
+    "counts",
+    "counts of 3000",
+    "gamma",
+    "log-loss",
+    "log-loss, six orders",
+    "exponential",
+]
 every_scenario = pytest.mark.parametrize("name", SCENARIOS, ids=[name.replace(" ", "-") for name in SCENARIOS])
 
 
@@ -184,7 +203,7 @@ def test_fixed_point_finds_splits_as_good(name, monkeypatch):
 
 @every_scenario
 def test_fixed_point_makes_no_measurable_difference(name, monkeypatch):
-    """Error against the truth on new rows, over seeds: its logarithm differs by noise, of which three standard errors."""
+    """Error against the truth on new rows, over seeds: it differs by noise, of which three standard errors."""
     ratios = []
     for seed in range(5):
         estimator, X, y, weight, truth = scenario(name, seed)

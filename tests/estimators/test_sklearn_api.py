@@ -10,7 +10,6 @@ import joblib
 import numpy as np
 import pytest
 import sklearn
-from estimators.fingerprint import difference
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
@@ -21,6 +20,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from estimators.fingerprint import difference
 from stagewise import GradientBoostingClassifier, GradientBoostingRegressor
 
 ESTIMATORS = [GradientBoostingRegressor(), GradientBoostingClassifier()]
@@ -40,7 +40,7 @@ def cancer():
     return load_breast_cancer(return_X_y=True)
 
 
-# ------------------------------------------------------------------------------------------------ scikit-learn's checks
+# ---------------------------------------------------------------------------------------------- scikit-learn's checks
 
 
 @parametrize_with_checks(ESTIMATORS, expected_failed_checks=lambda _: EXPECTED_FAILURES)
@@ -79,7 +79,7 @@ def test_shown_in_a_notebook(estimator):
     assert repr(type(estimator)(learning_rate=0.3)) == f"{type(estimator).__name__}(learning_rate=0.3)"
 
 
-# -------------------------------------------------------------------------------------------------------------- copies
+# ------------------------------------------------------------------------------------------------------------- copies
 
 
 @every_estimator
@@ -122,7 +122,7 @@ def test_clone_forgets_the_fit(estimator, cancer):
     assert difference(fresh.fit(*cancer), fitted) == ""
 
 
-# --------------------------------------------------------------------------------------------------------- model choice
+# ------------------------------------------------------------------------------------------------------- model choice
 
 
 def test_the_lecture_snippet(diabetes):
@@ -168,7 +168,7 @@ def test_cross_validation_in_two_threads(cancer):
     np.testing.assert_array_equal(threads, cross_val_score(GradientBoostingClassifier(**SMALL), *cancer, cv=4))
 
 
-# ----------------------------------------------------------------------------------------------------------- composition
+# -------------------------------------------------------------------------------------------------------- composition
 
 
 def test_in_a_pipeline(cancer):
@@ -216,7 +216,7 @@ def test_classes_of_an_iris():
     assert model.score(X, y) > 0.95
 
 
-# ------------------------------------------------------------------------------------------------------ metadata routing
+# --------------------------------------------------------------------------------------------------- metadata routing
 
 
 @pytest.fixture
@@ -229,7 +229,9 @@ def routing():
 def test_weights_are_routed_through_a_grid_search(diabetes):
     X, y = diabetes
     weight = np.linspace(0.1, 3.0, len(y))
-    estimator = GradientBoostingRegressor(**SMALL).set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
+    estimator = (
+        GradientBoostingRegressor(**SMALL).set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
+    )
     search = GridSearchCV(estimator, {"max_leaf_nodes": [2, 4]}, cv=2).fit(X, y, sample_weight=weight)
     expected = GradientBoostingRegressor(**SMALL).set_params(**search.best_params_).fit(X, y, sample_weight=weight)
     assert difference(search.best_estimator_, expected) == ""

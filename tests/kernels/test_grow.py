@@ -204,6 +204,14 @@ def test_histograms_that_are_dropped_are_made_again(monkeypatch, growth, n_threa
     check(case, n_threads, growth=growth, **params)
 
 
+@pytest.mark.nojit
+@pytest.mark.parametrize("block", [None, 7])
+def test_small_histograms_that_are_dropped(monkeypatch, block):
+    monkeypatch.setattr(cpu, "_POOL_BYTES", 1)
+    case = random_case(np.random.default_rng(9), 60, [9, 5, 7], 0.05)
+    check(case, 1, growth="levelwise", min_samples_leaf=1, max_leaf_nodes=14, block=block)
+
+
 @pytest.mark.skipif(not JIT, reason="one thread only")
 def test_threads_never_disagree():
     """The same tree from more threads than cores, again and again: a missing barrier shows here, if seldom."""

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import pickle
 from math import exp, log1p
@@ -25,7 +26,7 @@ from stagewise.losses.regression import AbsoluteError, Gamma, Huber, Poisson, Qu
 N = 60
 
 
-# --------------------------------------------------------------------------------------------------- losses of one's own
+# ------------------------------------------------------------------------------------------------ losses of one's own
 
 
 class LogCosh(Loss):
@@ -94,7 +95,7 @@ class Shifted(Loss):
         return np.exp(raw[0])
 
 
-# ------------------------------------------------------------------------------------------------------------ evaluation
+# --------------------------------------------------------------------------------------------------------- evaluation
 
 
 def real(rng, n=N):
@@ -206,7 +207,7 @@ def test_far_from_the_target(name):
         assert not np.isnan(deviance)
 
 
-# ----------------------------------------------------------------------------------------------------- estimators by loss
+# ------------------------------------------------------------------------------------------------- estimators by loss
 
 
 def estimator_of(name: str, **options):
@@ -262,8 +263,9 @@ def split_in_halves(name: str, y, w, scores, **options):
 
 def two_halves(targets, rng):
     """Targets whose halves differ."""
-    y = targets(rng)
-    return np.sort(y) if targets is not binary else np.where(np.arange(N) < N // 2, rng.random(N) < 0.3, rng.random(N) < 0.7) * 1.0
+    if targets is binary:
+        return (rng.random(N) < np.where(HALVES[:, 0] > 0, 0.7, 0.3)).astype(float)
+    return np.sort(targets(rng))
 
 
 EXACT = ["squared error", "absolute error", "quantile", "poisson", "gamma", "tweedie 1.2", "tweedie 1.9", "exponential"]
@@ -367,7 +369,7 @@ def test_penalties_shrink_every_leaf(name):
         np.testing.assert_allclose(bound[side], free[side] * max(0.0, 1 - 1.5 / abs(G)) * H / (H + 4.0), rtol=1e-9)
 
 
-# ------------------------------------------------------------------------------------------------- weights and repetition
+# --------------------------------------------------------------------------------------------- weights and repetition
 
 
 @every_loss
@@ -396,17 +398,17 @@ def test_the_scale_of_weights_means_nothing(name):
     np.testing.assert_allclose(one._raw(X), other._raw(X), rtol=1e-12, atol=1e-14)
 
 
-# -------------------------------------------------------------------------------------------------------------- deviance
+# ----------------------------------------------------------------------------------------------------------- deviance
 
 
 METRICS = {
     "squared_error": (real, metrics.mean_squared_error),
     "absolute_error": (real, metrics.mean_absolute_error),
-    "quantile": (real, lambda y, p, sample_weight: metrics.mean_pinball_loss(y, p, sample_weight=sample_weight, alpha=0.9)),
+    "quantile": (real, functools.partial(metrics.mean_pinball_loss, alpha=0.9)),
     "poisson": (count, metrics.mean_poisson_deviance),
     "gamma": (positive, metrics.mean_gamma_deviance),
-    "tweedie": (count, lambda y, p, sample_weight: metrics.mean_tweedie_deviance(y, p, sample_weight=sample_weight, power=1.5)),
-}  # fmt: skip
+    "tweedie": (count, functools.partial(metrics.mean_tweedie_deviance, power=1.5)),
+}
 
 
 @pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
@@ -457,7 +459,7 @@ def test_the_deviance_of_the_constant_is_kept():
     assert GradientBoostingRegressor(n_estimators=1).fit(X, y).history_.initial == pytest.approx(y.var())
 
 
-# ------------------------------------------------------------------------------------------------------------ predictions
+# -------------------------------------------------------------------------------------------------------- predictions
 
 
 def test_links():
@@ -490,7 +492,7 @@ def test_names_of_classification():
     assert classification_loss("log_loss", 3).n_outputs == 3
 
 
-# ------------------------------------------------------------------------------------------------------------ custom losses
+# ------------------------------------------------------------------------------------------------------ custom losses
 
 
 @pytest.fixture(scope="module")

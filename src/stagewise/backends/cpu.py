@@ -100,7 +100,7 @@ class CpuBackend:
         self._rows = np.empty((2, n), np.uint32)
         self.labels = np.empty(n, np.int32)
         self._scratch = (
-            np.zeros((threads, 6, 256), np.int64),
+            np.zeros((threads, 2, 256), np.int64),
             np.zeros((threads, 3, 256)),
             np.zeros((threads, 2, N_FIELDS), np.int64),
             np.zeros((threads, 8)),

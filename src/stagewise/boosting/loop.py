@@ -10,6 +10,7 @@ monitor(...)                                 # history, stopping, progress
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -134,7 +135,7 @@ def _option(loss: Loss, delta: float) -> np.ndarray:
 
 def _targets(problem: Problem) -> Targets:
     """Rows that are skipped weigh nothing; weights as integers for quantiles."""
-    weight, skip = problem.weight, problem.skip
+    weight, skip = _bounded(problem.weight), problem.skip
     plain = len(weight) == 0
     if skip.any():
         weight = np.where(skip, 0.0, 1.0 if plain else weight)
@@ -143,6 +144,12 @@ def _targets(problem: Problem) -> Targets:
         bits = 61 - max(1, len(weight)).bit_length()
         counts = np.rint(weight * (2.0 ** min(bits, 30) / weight.max())).astype(np.int64)
     return Targets(problem.y, weight, counts, plain)
+
+
+def _bounded(weight: np.ndarray) -> np.ndarray:
+    """Weights beyond 2**±200 scaled back by a power of two: only proportions count, and products must not overflow."""
+    peak = float(weight.max()) if len(weight) else 1.0
+    return weight if 2.0**-200 < peak < 2.0**200 else np.ldexp(weight, -math.frexp(peak)[1])
 
 
 def _start(
@@ -163,7 +170,7 @@ class _Watcher:
         self.validation, self.backend, self.loss = validation, backend, loss
         if validation is None:
             return
-        self.maker = PairsMaker(loss, validation.y, validation.weight, backend.team)
+        self.maker = PairsMaker(loss, validation.y, _bounded(validation.weight), backend.team)
         self.raw = np.repeat(initial[:, None], len(validation.y), axis=1)
         if validation.offset is not None:
             self.raw += validation.offset

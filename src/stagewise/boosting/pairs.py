@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from stagewise.errors import InputError
 from stagewise.kernels.exact import limb_bits, limbs_total, power_above, sum_products
 from stagewise.kernels.pairs import CHUNK
 from stagewise.kernels.team import Team
@@ -15,6 +16,9 @@ __all__ = ["Pairs", "PairsMaker", "exact_sum"]
 
 _HEADROOM = 2.0**24
 """How many times a row's loss may grow over the largest at the start before the deviance saturates."""
+
+_LARGEST, _SMALLEST = 2.0**1020, 2.0**-500
+"""Between these, sums of 2**31 values neither overflow nor lose bits."""
 
 _LARGEST_UNIT = 2.0**1000
 """Where squares overflow (targets of 1e300) the deviance saturates here, 1e301, rather than being infinite or NaN."""
@@ -36,6 +40,10 @@ def exact_sum(team: Team, values: np.ndarray, weight: np.ndarray) -> float:
     if len(values) == 0:
         return 0.0
     peak = float(np.abs(values).max()) * (float(weight.max()) if len(weight) else 1.0)
+    if peak > _LARGEST:
+        raise InputError("y times sample_weight goes beyond float64's range of 1.8e308; rescale one of them.")
+    if 0.0 < peak < _SMALLEST:  # below the smallest unit
+        return exact_sum(team, values / _SMALLEST, weight) * _SMALLEST
     unit, bits = power_above(peak), limb_bits(len(values))
     out = np.zeros((team.n_threads, 2), np.int64)
     team.run(sum_products, values, weight, 1.0 / unit, bits, out)

@@ -76,7 +76,7 @@ class Rule:
             )
         if params.l1 > 0.0 or params.l2 > 0.0:
             grad, hess = np.abs(sums[:, 0]), sums[:, 1]
-            with np.errstate(divide="ignore", invalid="ignore"):
+            with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
                 kept = np.where(grad > params.l1, 1.0 - params.l1 / grad, 0.0) if params.l1 > 0.0 else 1.0
                 values = values * kept * np.where(hess > 0.0, hess / (hess + params.l2), 0.0)
         return grown.tree.with_values(rate * np.nan_to_num(values, nan=0.0), sums[:, 2])

@@ -80,7 +80,7 @@ def column_cuts(
 
 def integer_weights(weight: np.ndarray) -> np.ndarray:
     """Weights as integers of at most 30 bits: their sums do not depend on order. A positive weight stays positive."""
-    scaled = np.rint(weight * (2.0**30 / weight.max())).astype(np.int64)
+    scaled = np.rint(weight / weight.max() * 2.0**30).astype(np.int64)
     return np.where(weight > 0.0, np.maximum(scaled, 1), 0)
 
 

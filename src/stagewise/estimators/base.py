@@ -132,6 +132,8 @@ class BaseGradientBoosting(BaseEstimator):
             seed = 0
         elif isinstance(seed, bool) or not isinstance(seed, numbers.Integral):
             try:
+                if isinstance(seed, (bool, np.bool_)):
+                    raise ValueError("a truth value is no seed")
                 seed = check_random_state(seed).randint(2**31 - 1)
             except ValueError as error:
                 raise ParameterError(
@@ -205,7 +207,8 @@ class BaseGradientBoosting(BaseEstimator):
         """eval_set: (X, y), (X, y, sample_weight) or (X, y, sample_weight, init_score); or a list with one of these."""
         if isinstance(eval_set, list) and len(eval_set) == 1:
             eval_set = eval_set[0]
-        if not isinstance(eval_set, (tuple, list)) or not 2 <= len(eval_set) <= 4:
+        several = isinstance(eval_set, list) and any(isinstance(part, tuple) for part in eval_set)
+        if several or not isinstance(eval_set, (tuple, list)) or not 2 <= len(eval_set) <= 4:
             raise InputError("eval_set must be (X, y), (X, y, sample_weight) or (X, y, sample_weight, init_score).")
         X, y, weight, score = (*eval_set, None, None)[:4]
         table = read_table(X, like=dataset.schema, estimator_name=type(self).__name__)

@@ -137,7 +137,13 @@ class GradientBoostingClassifier(ClassifierMixin, BaseGradientBoosting):
                 by_class = compute_sample_weight(self.class_weight, self.classes_[y.astype(np.int64)])
             except ValueError as error:
                 raise ParameterError(f"class_weight={self.class_weight!r} cannot be used: {error}") from error
-            weight = by_class if weight is None else weight * by_class
+            with np.errstate(over="ignore"):
+                weight = by_class if weight is None else weight * by_class
+            if not np.isfinite(weight).all() or (by_class < 0.0).any():
+                raise ParameterError(
+                    f"class_weight={self.class_weight!r} must give finite weights, none negative; also multiplied with "
+                    "sample_weight."
+                )
         if weight is not None:
             present = np.bincount(y[weight > 0.0].astype(np.int64), minlength=len(self.classes_)) > 0
             if not present.all():
@@ -172,7 +178,15 @@ class GradientBoostingClassifier(ClassifierMixin, BaseGradientBoosting):
         eval_set : (X, y), or (X, y, sample_weight[, init_score]): watched by early stopping, in history_.validation.
         init_score : (n_rows,) or (n_rows, K) raw predictions to start from.
         """
-        return self._fit(X, y, sample_weight, eval_set, init_score)
+        before = getattr(self, "classes_", None)
+        try:
+            return self._fit(X, y, sample_weight, eval_set, init_score)
+        except BaseException:  # a model that was there keeps its labels
+            if before is not None:
+                self.classes_ = before
+            elif hasattr(self, "classes_"):
+                del self.classes_
+            raise
 
     def _probabilities(self, raw: np.ndarray) -> np.ndarray:
         loss = self.model_.loss

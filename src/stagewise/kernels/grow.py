@@ -55,7 +55,7 @@ class Work(NamedTuple):
     rows: np.ndarray  # uint32 (2, n_rows): row numbers; those of a node lie next to each other in line HOME
     words: np.ndarray  # int64 (n_rows): packed gradients
     more_words: np.ndarray  # int64 (n_rows or 1): hess words when they are not packed with the gradients
-    sums: np.ndarray  # int64 (n_threads, 6, 256)
+    sums: np.ndarray  # int64 (n_threads, 2, 256)
     gains: np.ndarray  # float64 (n_threads, 3, 256)
     found: np.ndarray  # int64 (n_threads, 2, 6): best splits by thread
     found_gain: np.ndarray  # float64 (n_threads, 8)

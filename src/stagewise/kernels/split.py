@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stagewise.kernels.exact import mix
-from stagewise.kernels.jit import device, kernel, never_inline
+from stagewise.kernels.jit import device, float_bits, from_bits, kernel, never_inline
 from stagewise.kernels.partition import MISSING
 
 __all__ = ["COLUMN", "Limits", "NOT_SEEN", "N_FIELDS", "best_split", "column_threshold", "scan_columns", "split_gains"]
@@ -54,56 +54,107 @@ def shrink(g, l1):
 
 
 @device
-def decode_column(pools, wide, slot, column, n_bins, packing, out):
-    """Integer (grad, hess, count) of a column's bins as running sums out[0..2, bin]; out[3..5, 0] for missing."""
+def run_sums(pools, wide, slot, column, n_bins, all_bins, out):
+    """Running sums of a column's bins, still packed: out[0, k], and out[1, k] for wide histograms; how many.
+
+    Sums of packed words are packed sums. Unless `all_bins`, empty bins are left out: a split after one is the split
+    after the bin before. One store a bin and word: unpacking here took three times as long.
+    """
+    first, second = out[0], out[1]
+    always, n = np.uint64(all_bins), np.uint64(0)
     base = column * 256
-    g, h, c = np.int64(0), np.int64(0), np.int64(0)
     if wide:
-        grad, hess = pools.grad[slot], pools.hess[slot]
-        mask = (np.int64(1) << packing.count_bits) - np.int64(1)
+        grad, hess = pools.grad[slot, base : base + 256], pools.hess[slot, base : base + 256]
+        g, h = np.int64(0), np.int64(0)
         for b in range(n_bins):
-            w = hess[base + b]
-            g += grad[base + b]
-            h += w >> packing.count_bits
-            c += w & mask
-            out[0, b], out[1, b], out[2, b] = g, h, c
-        w = hess[base + MISSING]
-        out[3, 0], out[4, 0], out[5, 0] = grad[base + MISSING], w >> packing.count_bits, w & mask
+            g += grad[b]
+            h += hess[b]
+            first[n], second[n] = g, h
+            n += np.uint64(hess[b] != 0) | always
     else:
-        packed = pools.packed[slot]
+        packed = pools.packed[slot, base : base + 256]
+        g = np.int64(0)
         for b in range(n_bins):
-            w = packed[base + b]
-            g += w >> packing.grad_shift
-            h += (w >> packing.hess_shift) & packing.hess_mask
-            c += w & packing.count_mask
-            out[0, b], out[1, b], out[2, b] = g, h, c
-        w = packed[base + MISSING]
-        out[3, 0], out[4, 0] = w >> packing.grad_shift, (w >> packing.hess_shift) & packing.hess_mask
-        out[5, 0] = w & packing.count_mask
+            g += packed[b]
+            first[n] = g
+            n += np.uint64(packed[b] != 0) | always
+    return np.int64(n)
 
 
 @device
-def split_gains(sums, n, add_g, add_h, add_c, G, H, C, limits, packing, out):
-    """out[b] = the comparison value of the split after bin b, -1 where it is not allowed.
+def unpack(wide, first, second, packing):
+    """(grad, hess, count) of a packed or wide sum."""
+    if wide:
+        mask = (np.int64(1) << packing.count_bits) - np.int64(1)
+        return first, second >> packing.count_bits, second & mask
+    hess = (first >> packing.hess_shift) & packing.hess_mask
+    return first >> packing.grad_shift, hess, first & packing.count_mask
 
-    `sums` are running sums of the bins; add_* is what goes left in any case (the missing values, or nothing).
+
+@device
+def missing_sums(pools, wide, slot, column, packing):
+    """(grad, hess, count) of the missing values of a column."""
+    q = column * 256 + MISSING
+    if wide:
+        return unpack(True, pools.grad[slot, q], pools.hess[slot, q], packing)
+    return unpack(False, pools.packed[slot, q], np.int64(0), packing)
+
+
+@device
+def bin_of(pools, wide, slot, column, k):
+    """The number of the k-th bin that is not empty."""
+    base, b = column * 256, 0
+    while True:
+        word = pools.hess[slot, base + b] if wide else pools.packed[slot, base + b]
+        if word != 0:
+            if k == 0:
+                return b
+            k -= 1
+        b += 1
+
+
+@device
+def split_value(gl, hl, cl, G, H, C, limits, packing):
+    """The comparison value of one split from its left sums and the node's; -1 where it is not allowed."""
+    l1, l2 = limits.l1, limits.l2
+    floor, least = limits.min_child_weight, limits.min_samples_leaf
+    x, y = gl * packing.grad_unit, (G - gl) * packing.grad_unit
+    u, v = hl * packing.hess_unit, (H - hl) * packing.hess_unit
+    allowed = (cl >= least) & (C - cl >= least) & (u >= floor) & (v >= floor) & (hl > 0) & (H > hl)
+    u, v = u + l2, v + l2
+    if l1 > 0.0:
+        x, y = shrink(x, l1), shrink(y, l1)
+        value = (x * x * v + y * y * u) / (u * v)
+    else:
+        d = x * v - y * u
+        value = d * d / (u * v)
+    return value if allowed else -1.0
+
+
+@device
+def split_gains(wide, sums, n, add_g, add_h, add_c, G, H, C, limits, packing, out):
+    """out[k] = the comparison value of the split after entry k of the running sums; the largest of them.
+
+    add_* is what goes left in any case: the missing values, or nothing. The largest is found on the bits of the
+    floats, which order non-negative floats as integers do: the compiler vectorises that and not the other.
     """
-    g_unit, h_unit, l1, l2 = packing.grad_unit, packing.hess_unit, limits.l1, limits.l2
-    floor = limits.min_child_weight if limits.min_child_weight > 0.0 else 0.0
-    least = limits.min_samples_leaf
-    for b in range(n):
-        gl, hl, cl = sums[0, b] + add_g, sums[1, b] + add_h, sums[2, b] + add_c
-        x, y = gl * g_unit, (G - gl) * g_unit
-        u, v = hl * h_unit, (H - hl) * h_unit
-        allowed = (cl >= least) & (C - cl >= least) & (u >= floor) & (v >= floor) & (hl > 0) & (H > hl)
-        u, v = u + l2, v + l2
-        if l1 > 0.0:
-            x, y = shrink(x, l1), shrink(y, l1)
-            value = (x * x * v + y * y * u) / (u * v)
-        else:
-            d = x * v - y * u
-            value = d * d / (u * v)
-        out[b] = value if allowed else -1.0
+    first, second = sums[0], sums[1]
+    top = float_bits(-1.0)
+    if wide:
+        for k in range(n):
+            g, h, c = unpack(True, first[k], second[k], packing)
+            value = split_value(g + add_g, h + add_h, c + add_c, G, H, C, limits, packing)
+            out[k] = value
+            bits = float_bits(value)
+            top = bits if bits > top else top
+    else:
+        for k in range(n):
+            g, h, c = unpack(False, first[k], np.int64(0), packing)
+            value = split_value(g + add_g, h + add_h, c + add_c, G, H, C, limits, packing)
+            out[k] = value
+            bits = float_bits(value)
+            top = bits if bits > top else top
+    return from_bits(top)
 
 
 @device
@@ -137,7 +188,7 @@ def column_threshold(key, n_columns, eligible, wanted):
 def scan_columns(pools, wide, slot, c0, c1, n_bins, node, G, H, C, limits, packing, sums, gains, out):
     """The best split over columns c0..c1: its improvement; the record goes to `out`.
 
-    sums (int64, 6 x 256) and gains (float64, 256) are scratch.
+    sums (int64, 2 x 256) and gains (float64, 256) are scratch.
     """
     never_inline()
     best = -1.0
@@ -151,24 +202,21 @@ def scan_columns(pools, wide, slot, c0, c1, n_bins, node, G, H, C, limits, packi
         n = n_bins[j]
         if not limits.tree_columns[j] or (sampled and mix(key, j) > threshold):
             continue
-        decode_column(pools, wide, slot, j, n, packing, sums)
-        g, h, c = sums[3, 0], sums[4, 0], sums[5, 0]
+        n = run_sums(pools, wide, slot, j, n, False, sums)
+        g, h, c = missing_sums(pools, wide, slot, j, packing)
         # missing right; the last bin is a candidate only when something is missing: values left, missing right
         for side in range(2 if c > 0 else 1):
             stop = n if c > 0 and side == 0 else n - 1
-            split_gains(sums, stop, side * g, side * h, side * c, G, H, C, limits, packing, gains)
-            top = -1.0
-            for b in range(stop):
-                top = gains[b] if gains[b] > top else top
+            top = split_gains(wide, sums, stop, side * g, side * h, side * c, G, H, C, limits, packing, gains)
             if top > best:
-                b = 0
-                while gains[b] != top:
-                    b += 1
+                k = 0
+                while gains[k] != top:
+                    k += 1
                 best = top
-                out[COLUMN], out[BIN], out[MISSING_LEFT] = j, b, side if c > 0 else NOT_SEEN
-                out[GRAD_LEFT] = sums[0, b] + (g if side else 0)
-                out[HESS_LEFT] = sums[1, b] + (h if side else 0)
-                out[COUNT_LEFT] = sums[2, b] + (c if side else 0)
+                gl, hl, cl = unpack(wide, sums[0, k], sums[1, k], packing)
+                out[COLUMN], out[BIN] = j, bin_of(pools, wide, slot, j, k)
+                out[MISSING_LEFT] = side if c > 0 else NOT_SEEN
+                out[GRAD_LEFT], out[HESS_LEFT], out[COUNT_LEFT] = gl + side * g, hl + side * h, cl + side * c
     return improvement(best, G, H, limits, packing) if best > 0.0 else -1.0
 
 

@@ -38,9 +38,12 @@ from stagewise.kernels.split import (
     MISSING_LEFT,
     NOT_SEEN,
     column_threshold,
-    decode_column,
     improvement,
+    missing_sums,
+    run_sums,
     split_gains,
+    split_value,
+    unpack,
 )
 from stagewise.kernels.team import barrier
 
@@ -48,13 +51,11 @@ __all__ = ["grow_symmetric"]
 
 
 @device
-def add_gains(sums, n, side, node, nodes, limits, packing, gains, total):
+def add_gains(wide, sums, n, add_g, add_h, add_c, node, state, limits, packing, gains, total):
     """total[b] += the improvement of the split after bin b in one node; nothing where it is not allowed there."""
     never_inline()
-    G, H = nodes.state[node, GRAD], nodes.state[node, HESS]
-    C = nodes.state[node, STOP] - nodes.state[node, START]
-    g, h, c = side * sums[3, 0], side * sums[4, 0], side * sums[5, 0]
-    split_gains(sums, n, g, h, c, G, H, C, limits, packing, gains)
+    G, H, C = state[node, GRAD], state[node, HESS], state[node, STOP] - state[node, START]
+    split_gains(wide, sums, n, add_g, add_h, add_c, G, H, C, limits, packing, gains)
     for b in range(n):
         if gains[b] >= 0.0:
             total[b] += improvement(gains[b], G, H, limits, packing)
@@ -82,10 +83,15 @@ def scan_level(bins, nodes, first, last, level, limits, shape, packing, pools, w
         missing = False
         for node in range(first, last):
             if can_split(nodes.state, node, limits.min_samples_leaf, shape.max_depth):
-                decode_column(pools, is_wide(nodes.state, node, packing), nodes.state[node, SLOT], j, n, packing, sums)
-                missing |= sums[5, 0] > 0
-                add_gains(sums, n, 0, node, nodes, limits, packing, gains, work.gains[tid, 1])
-                add_gains(sums, n - 1, 1, node, nodes, limits, packing, gains, work.gains[tid, 2])
+                wide, slot = is_wide(nodes.state, node, packing), nodes.state[node, SLOT]
+                run_sums(pools, wide, slot, j, n, True, sums)
+                g, h, c = missing_sums(pools, wide, slot, j, packing)
+                missing |= c > 0
+                for side in range(2):
+                    add_gains(
+                        wide, sums, n - side, side * g, side * h, side * c, node, nodes.state, limits, packing,
+                        gains, work.gains[tid, 1 + side],
+                    )  # fmt: skip
         for side in range(2 if missing else 1):
             total = work.gains[tid, 1 + side]
             for b in range(n):
@@ -96,23 +102,23 @@ def scan_level(bins, nodes, first, last, level, limits, shape, packing, pools, w
 
 
 @device
-def take_split(bins, nodes, node, found, limits, packing, pools, sums, gains):
+def take_split(bins, nodes, node, found, limits, packing, pools, sums):
     """Write the level's split as this node's, with its sums and its own improvement; none where it is not allowed."""
-    j, b = found[COLUMN], found[BIN]
-    side = 1 if found[MISSING_LEFT] == 1 else 0
-    decode_column(pools, is_wide(nodes.state, node, packing), nodes.state[node, SLOT], j, bins.n_bins[j], packing, sums)
-    gains[: b + 1] = 0.0
-    add_gains(sums, b + 1, side, node, nodes, limits, packing, gains, gains[256:])
-    if gains[b] < 0.0:
-        nodes.gain[node] = -1.0
-        return
-    nodes.split[node, COLUMN], nodes.split[node, BIN], nodes.split[node, MISSING_LEFT] = j, b, found[MISSING_LEFT]
-    nodes.split[node, GRAD_LEFT] = sums[0, b] + (sums[3, 0] if side else 0)
-    nodes.split[node, HESS_LEFT] = sums[1, b] + (sums[4, 0] if side else 0)
-    nodes.split[node, COUNT_LEFT] = sums[2, b] + (sums[5, 0] if side else 0)
-    G, H = nodes.state[node, GRAD], nodes.state[node, HESS]
-    gain = improvement(gains[b], G, H, limits, packing)
-    nodes.gain[node] = gain if gain > 0.0 else 1e-300  # split all the same: the level as a whole improves
+    state = nodes.state
+    j, b, side = found[COLUMN], found[BIN], np.int64(found[MISSING_LEFT] == 1)
+    wide, slot = is_wide(state, node, packing), state[node, SLOT]
+    run_sums(pools, wide, slot, j, bins.n_bins[j], True, sums)
+    g, h, c = missing_sums(pools, wide, slot, j, packing)
+    gl, hl, cl = unpack(wide, sums[0, b], sums[1, b], packing)
+    gl, hl, cl = gl + side * g, hl + side * h, cl + side * c
+    G, H, C = state[node, GRAD], state[node, HESS], state[node, STOP] - state[node, START]
+    value = split_value(gl, hl, cl, G, H, C, limits, packing)
+    nodes.gain[node] = -1.0
+    if value >= 0.0:
+        nodes.split[node, COLUMN], nodes.split[node, BIN], nodes.split[node, MISSING_LEFT] = j, b, found[MISSING_LEFT]
+        nodes.split[node, GRAD_LEFT], nodes.split[node, HESS_LEFT], nodes.split[node, COUNT_LEFT] = gl, hl, cl
+        gain = improvement(value, G, H, limits, packing)
+        nodes.gain[node] = gain if gain > 0.0 else 1e-300  # split all the same: the level as a whole improves
 
 
 @device
@@ -123,11 +129,10 @@ def choose_level(bins, nodes, first, last, limits, shape, packing, pools, work, 
         if work.found_gain[t, 0] > work.found_gain[best, 0]:
             best = t
     good = work.found_gain[best, 0] > max(limits.min_gain, 0.0)
-    scratch = np.zeros(512)
     for node in range(first, last):
         nodes.gain[node] = -1.0
         if good and can_split(nodes.state, node, limits.min_samples_leaf, shape.max_depth):
-            take_split(bins, nodes, node, work.found[best, 0], limits, packing, pools, work.sums[0], scratch)
+            take_split(bins, nodes, node, work.found[best, 0], limits, packing, pools, work.sums[0])
 
 
 @kernel

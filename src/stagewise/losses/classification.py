@@ -16,6 +16,15 @@ def _sigmoid(x: np.ndarray) -> np.ndarray:
     return np.where(x >= 0.0, 1.0, e) / (1.0 + e)
 
 
+_RAREST = 1e-16
+"""The share of a class is at least this, where weights make it vanish beside the others."""
+
+
+def _log_odds(mean: np.ndarray) -> np.ndarray:
+    mean = np.clip(mean, _RAREST, 1.0 - _RAREST)
+    return np.log(mean / (1.0 - mean))
+
+
 class LogLoss(Loss):
     """Two-class log-loss on the log-odds f: p = 1/(1 + e^-f); leaves are one Newton step. Friedman's Algorithm 5.
 
@@ -27,7 +36,7 @@ class LogLoss(Loss):
     pairs = property(lambda self: log_loss_pairs)
 
     def from_mean(self, mean: np.ndarray) -> np.ndarray:
-        return np.log(mean / (1.0 - mean))
+        return _log_odds(mean)
 
     def predict(self, raw: np.ndarray) -> np.ndarray:
         return _sigmoid(raw[0])
@@ -45,7 +54,7 @@ class Exponential(Loss):
     pairs = property(lambda self: exponential_pairs)
 
     def from_mean(self, mean: np.ndarray) -> np.ndarray:
-        return 0.5 * np.log(mean / (1.0 - mean))
+        return 0.5 * _log_odds(mean)
 
     def predict(self, raw: np.ndarray) -> np.ndarray:
         return _sigmoid(2.0 * raw[0])
@@ -61,7 +70,7 @@ class MulticlassLogLoss(Loss):
         self.n_outputs = n_classes
 
     def from_mean(self, mean: np.ndarray) -> np.ndarray:
-        return np.log(mean)
+        return np.log(np.maximum(mean, _RAREST))
 
     def predict(self, raw: np.ndarray) -> np.ndarray:
         e = np.exp(raw - raw.max(axis=0))
