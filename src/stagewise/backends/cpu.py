@@ -7,25 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from stagewise.data.dataset import padded_cuts
 from stagewise.kernels.exact import Packing, hash_values, limb_bits, packing, power_above
-from stagewise.kernels.grow import (
-    DEPTH,
-    HOME,
-    LEAFWISE,
-    LEFT,
-    LEVELWISE,
-    START,
-    STOP,
-    Nodes,
-    Shape,
-    Work,
-    grow,
-)
+from stagewise.kernels.grow import LEAFWISE, LEVELWISE, Nodes, Shape, Work, grow
+from stagewise.kernels.harvest import harvest
 from stagewise.kernels.histogram import Bins, Pools
 from stagewise.kernels.leaves import add_leaves, leaf_quantiles, leaf_sums
 from stagewise.kernels.pairs import quantize
 from stagewise.kernels.predict import add_tree_binned, label_binned
-from stagewise.kernels.split import BIN, COLUMN, MISSING_LEFT, N_FIELDS, NOT_SEEN, Limits
+from stagewise.kernels.split import N_FIELDS, Limits
 from stagewise.kernels.symmetric import grow_symmetric
 from stagewise.kernels.team import Team
 from stagewise.losses.base import Loss
@@ -69,6 +59,7 @@ class CpuBackend:
         self.clock = np.zeros(4, np.int64)
         self._keys = np.empty(0, np.uint64)
         self._key_counts = np.empty(0, np.int64)
+        self._padded_cuts = padded_cuts(cuts)
         self._make_room()
 
     def __enter__(self) -> CpuBackend:
@@ -196,40 +187,24 @@ class CpuBackend:
         )
 
     def _harvest(self, n_nodes: int, chosen: Packing) -> Grown:
-        """The grown nodes as a frozen tree, and the leaves in the order of their rows."""
-        state, split = self._nodes.state[:n_nodes], self._nodes.split[:n_nodes]
-        left = state[:, LEFT].astype(np.int32)
-        inner = left >= 0
-        count = state[:, STOP] - state[:, START]
-        feature = np.where(inner, split[:, COLUMN], -1).astype(np.int32)
-        cut = np.where(inner, split[:, BIN], 0).astype(np.int32)
-        threshold = np.zeros(n_nodes)
-        for k in np.flatnonzero(inner):
-            cuts = self.cuts[feature[k]]
-            threshold[k] = cuts[cut[k]] if cut[k] < len(cuts) else np.inf
-        depth = state[:, DEPTH].astype(np.int32)
-        # where nothing was missing in training, the side with more rows; in a symmetric tree, of the whole level
-        lead = np.where(inner, count[left] - count[np.minimum(left + 1, n_nodes - 1)], 0)
-        if self.params.growth == "symmetric":
-            lead = np.bincount(depth, lead)[depth]
-        missing_left = np.where(split[:, MISSING_LEFT] == NOT_SEEN, lead >= 0, split[:, MISSING_LEFT] == 1) & inner
+        """The grown nodes as a frozen tree, and where the rows of its leaves are."""
+        numbers, floats = np.empty((5, n_nodes), np.int32), np.empty((3, n_nodes))
+        leaves = np.empty(((n_nodes + 1) // 2, 4), np.int64)
         scale = min(chosen.grad_peak * chosen.grad_peak / chosen.hess_peak, 1e300)
-        gain = np.where(inner, np.maximum(self._nodes.gain[:n_nodes], 0.0) * scale, 0.0)
+        harvest(self._nodes, self._padded_cuts, self.params.growth == "symmetric", scale, numbers, floats, leaves)
         tree = Tree(
-            feature=feature,
-            threshold=threshold,
-            cut=cut,
-            missing_left=missing_left.astype(np.uint8),
-            left=left,
+            feature=numbers[0],
+            threshold=floats[0],
+            cut=numbers[1],
+            missing_left=numbers[2].astype(np.uint8),
+            left=numbers[3],
             value=np.zeros(n_nodes),
-            gain=gain,
-            count=count,
-            cover=count.astype(np.float64),
-            depth=depth,
+            gain=floats[1],
+            count=floats[2].astype(np.int64),
+            cover=floats[2],
+            depth=numbers[4],
         )
-        leaves = np.flatnonzero(~inner)
-        where = np.column_stack([leaves, state[leaves, START], state[leaves, STOP], state[leaves, HOME]])
-        return Grown(tree, np.ascontiguousarray(where), not chosen.narrow)
+        return Grown(tree, leaves, not chosen.narrow)
 
     # --- leaves ------------------------------------------------------------------------------------------------------
 

@@ -69,7 +69,7 @@ class Rule:
         loss, targets, params = self.loss, self.targets, self.backend.params
         units = np.array([power_above(pairs.grad_peak), power_above(pairs.hess_peak), power_above(self._weight_peak)])
         sums = self.backend.leaf_sums(grown, pairs.grad[output], pairs.hess[output], targets.weight, units, loss)
-        values = sums[:, 3]
+        values = np.ascontiguousarray(sums[:, 3])
         if loss.leaf_quantile is not None:
             values = self.backend.leaf_quantiles(
                 grown, targets.y, raw[output], targets.counts, loss.leaf_quantile, delta
@@ -79,7 +79,7 @@ class Rule:
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
                 kept = np.where(grad > params.l1, 1.0 - params.l1 / grad, 0.0) if params.l1 > 0.0 else 1.0
                 values = values * kept * np.where(hess > 0.0, hess / (hess + params.l2), 0.0)
-        return grown.tree.with_values(rate * np.nan_to_num(values, nan=0.0), sums[:, 2])
+        return grown.tree.with_leaves(values, np.ascontiguousarray(sums[:, 2]), rate)
 
 
 class GradientRule(Rule):

@@ -19,7 +19,7 @@ from stagewise.kernels.histogram import Bins
 from stagewise.kernels.team import Team, available_cores
 from stagewise.params import check_count, job_count
 
-__all__ = ["Dataset"]
+__all__ = ["Dataset", "bin_table", "padded_cuts"]
 
 
 class Dataset:
@@ -54,13 +54,19 @@ class Dataset:
         return f"Dataset({self.n_rows:,} rows × {self.n_columns:,} columns, {bins:,} bins)"
 
 
+def padded_cuts(cuts: tuple[np.ndarray, ...]) -> np.ndarray:
+    """Cut points as float64 (n_columns, 256), padded with +inf: code b of a column is value <= padded[b]."""
+    padded = np.full((len(cuts), 256), np.inf)
+    for j, own in enumerate(cuts):
+        padded[j, : len(own)] = own
+    return padded
+
+
 def bin_table(table: Table, cuts: tuple[np.ndarray, ...], n_threads: int) -> Bins:
     """Codes of a table under given cut points (those of the training data, for a validation set)."""
     n, f = table.n_rows, table.n_columns
     stride = -(-f // 4) * 4
-    padded = np.full((f, 256), np.inf)
-    for j, own in enumerate(cuts):
-        padded[j, : len(own)] = own
+    padded = padded_cuts(cuts)
     by_row = np.empty(n * stride, np.uint8)
     by_column = np.empty((f, n), np.uint8)
     with Team(n_threads if n * f >= 50_000 else 1) as team:

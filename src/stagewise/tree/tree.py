@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from stagewise.kernels.harvest import set_leaves
+
 __all__ = ["Tree"]
 
 
@@ -45,10 +47,8 @@ class Tree:
         flag, depth = np.zeros(1, np.uint8), np.zeros(1, np.int32)
         return cls(none, zero, depth, flag, none, zero, zero, counts, counts.astype(np.float64), depth)
 
-    def with_values(self, value: np.ndarray, cover: np.ndarray) -> Tree:
-        """The same tree with leaf values and weights by node (those of inner nodes are ignored); cover is summed up."""
-        leaf = self.left < 0
-        total = np.where(leaf, cover, 0.0)
-        for node in np.flatnonzero(~leaf)[::-1]:  # children come after their parent
-            total[node] = total[self.left[node]] + total[self.left[node] + 1]
-        return replace(self, value=np.where(leaf, value, 0.0), cover=total)
+    def with_leaves(self, values: np.ndarray, weights: np.ndarray, rate: float) -> Tree:
+        """The same tree with leaf values (times rate) and weights by node; those of inner nodes are not looked at."""
+        value, cover = np.empty(self.n_nodes), np.empty(self.n_nodes)
+        set_leaves(self.left, values, weights, rate, value, cover)
+        return replace(self, value=value, cover=cover)
