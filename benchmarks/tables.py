@@ -80,10 +80,14 @@ def _numbers(column: Any) -> np.ndarray:
 
 
 def _divide(X: np.ndarray, y: np.ndarray, seed: int, workload: Workload) -> Data:
-    """Held-out rows at random: some files are sorted."""
+    """Held-out rows at random: some files are sorted. Classes are numbered as they occur in the training part."""
     order = np.random.default_rng(seed).permutation(len(y))
     test = order[: workload.held_out]
     train = order[workload.held_out : workload.held_out + workload.rows]
+    if workload.task in ("binary", "multiclass"):
+        seen = np.unique(y[train])
+        test = test[np.isin(y[test], seen)]
+        y = np.searchsorted(seen, y)
     return Data(X[train], y[train], X[test], y[test])
 
 

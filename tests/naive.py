@@ -573,6 +573,64 @@ def grow_symmetric(
     return nodes
 
 
+# --- harvest.py ------------------------------------------------------------------------------------------------------
+
+
+class Flat(NamedTuple):
+    """A tree as lists with one entry a node."""
+
+    feature: list[int]
+    threshold: list[float]
+    cut: list[int]
+    missing_left: list[int]
+    left: list[int]
+    depth: list[int]
+    count: list[int]
+    gain: list[float]  # of splits; a negative one (a node of a symmetric tree) counts as none
+
+
+def harvest(nodes: Sequence[Node], cuts: Sequence[Sequence[float]], by_level: bool) -> Flat:
+    """The arrays of a grown tree.
+
+    Where nothing was missing, missing values go where more rows go: those of the node, or of the whole level.
+    """
+
+    def more_left(node: Node) -> bool:
+        alike = [k for k in nodes if k.left >= 0 and (k.depth == node.depth if by_level else k is node)]
+        return sum(len(nodes[k.left].rows) for k in alike) >= sum(len(nodes[k.left + 1].rows) for k in alike)
+
+    def missing_left(node: Node, split: Split) -> bool:
+        return more_left(node) if split.missing == NOT_SEEN else split.missing == LEFT
+
+    out = Flat([], [], [], [], [], [], [], [])
+    for node in nodes:
+        split = node.split if node.left >= 0 else None
+        own = [] if split is None else cuts[split.column]
+        out.feature.append(-1 if split is None else split.column)
+        out.threshold.append(0.0 if split is None else float(own[split.bin]) if split.bin < len(own) else math.inf)
+        out.cut.append(0 if split is None else split.bin)
+        out.missing_left.append(0 if split is None else int(missing_left(node, split)))
+        out.left.append(node.left)
+        out.depth.append(node.depth)
+        out.count.append(len(node.rows))
+        out.gain.append(0.0 if split is None else max(float(split.gain), 0.0))
+    return out
+
+
+def set_leaves(tree: Any, values: np.ndarray, weights: np.ndarray, rate: float) -> tuple[list[float], list[float]]:
+    """Values and weights by node: rate · value in leaves (0 for NaN), 0 elsewhere; the weight below a node."""
+
+    def weight(node: int) -> float:
+        if tree.left[node] < 0:
+            return float(weights[node])
+        left, right = children(tree, node)
+        return weight(left) + weight(right)
+
+    leaf = [tree.left[node] < 0 for node in range(len(tree.left))]
+    value = [rate * v if own and not math.isnan(v) else 0.0 for own, v in zip(leaf, values.tolist(), strict=True)]
+    return value, [weight(node) for node in range(len(leaf))]
+
+
 TWINS: dict[str, Callable[..., Any]] = {
     "binning.bin_column": bin_column,
     "binning.bin_matrix": bin_matrix,
@@ -583,6 +641,8 @@ TWINS: dict[str, Callable[..., Any]] = {
     "exact.mix_rows": mix_rows,
     "exact.sum_products": sum_products,
     "grow.grow": grow,
+    "harvest.harvest": harvest,
+    "harvest.set_leaves": set_leaves,
     "histogram.histogram_of_rows": histogram_of_rows,
     "leaves.add_leaves": add_leaves,
     "leaves.leaf_quantiles": leaf_quantiles,

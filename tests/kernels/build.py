@@ -368,9 +368,10 @@ def columns_of(params: TreeParams, n_columns: int, key: int) -> Callable[[int], 
 
 
 class Grown(NamedTuple):
-    """A grown tree, and the rows of its nodes' leaves."""
+    """A grown tree, and the rows of its leaves."""
 
     tree: Tree
+    cuts: tuple[np.ndarray, ...]
     members: dict[int, np.ndarray]  # leaf -> row numbers, as they lie
     labels: np.ndarray
 
@@ -384,7 +385,7 @@ def grow_in(backend: CpuBackend, chosen: Packing, index: np.ndarray, key: int) -
 def grow_tree(backend: CpuBackend, chosen: Packing, index: np.ndarray, key: int = 0) -> Grown:
     grown = grow_in(backend, chosen, index, key)
     members = {int(node): backend._rows[line, a:b].copy() for node, a, b, line in grown.leaves}
-    return Grown(grown.tree, members, backend.labels.copy())
+    return Grown(grown.tree, backend.cuts, members, backend.labels.copy())
 
 
 def twin_tree(backend: CpuBackend, case: Case, chosen: Packing, index: np.ndarray, key: int = 0) -> list[naive.Node]:
@@ -405,27 +406,18 @@ def twin_tree(backend: CpuBackend, case: Case, chosen: Packing, index: np.ndarra
 def same_tree(grown: Grown, nodes: list[naive.Node], chosen: Packing, symmetric: bool = False) -> None:
     """Identical nodes, in the same order, with the same rows in the same order."""
     tree = grown.tree
-    splits = [node.split if node.left >= 0 else None for node in nodes]
-    assert tree.left.tolist() == [node.left for node in nodes]
-    assert tree.feature.tolist() == [-1 if split is None else split.column for split in splits]
-    assert tree.cut.tolist() == [0 if split is None else split.bin for split in splits]
-    assert tree.depth.tolist() == [node.depth for node in nodes]
-    assert tree.count.tolist() == [len(node.rows) for node in nodes]
-    lead = [len(nodes[k.left].rows) - len(nodes[k.left + 1].rows) if k.left >= 0 else 0 for k in nodes]
-    if symmetric:  # one side for the whole level
-        lead = [sum(own for own, other in zip(lead, nodes, strict=True) if other.depth == node.depth) for node in nodes]
-    for k, split in enumerate(splits):
-        if split is None:
-            np.testing.assert_array_equal(grown.members[k], nodes[k].rows)
-            assert (grown.labels[nodes[k].rows] == k).all()
-            continue
-        seen = split.missing != naive.NOT_SEEN
-        assert tree.missing_left[k] == (split.missing == naive.LEFT if seen else lead[k] >= 0)
-        scale = chosen.grad_peak**2 / chosen.hess_peak
-        # an improvement that is the small difference of large scores is as exact as these; one that is negative (in a
-        # node of a symmetric tree, where the level as a whole improves) is reported as none
-        gain = max(float(split.gain), 0.0) * scale
-        assert tree.gain[k] == pytest.approx(gain, rel=1e-9, abs=1e-12 * scale * len(nodes[k].rows))
+    flat = naive.harvest(nodes, [own.tolist() for own in grown.cuts], symmetric)
+    for name in ("left", "feature", "cut", "threshold", "depth", "count", "missing_left"):
+        assert getattr(tree, name).tolist() == getattr(flat, name), name
+    leaves = [k for k, node in enumerate(nodes) if node.left < 0]
+    assert sorted(grown.members) == leaves
+    for k in leaves:
+        np.testing.assert_array_equal(grown.members[k], nodes[k].rows)
+        assert (grown.labels[nodes[k].rows] == k).all()
+    scale = chosen.grad_peak**2 / chosen.hess_peak
+    # an improvement that is the small difference of large scores is as exact as these
+    tolerance = 1e-9 * np.array(flat.gain) + 1e-12 * np.array(flat.count)
+    assert (np.abs(tree.gain / scale - flat.gain) <= tolerance).all()
 
 
 # --- histograms and splits on their own ------------------------------------------------------------------------------

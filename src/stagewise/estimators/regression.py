@@ -184,7 +184,8 @@ class GradientBoostingRegressor(RegressorMixin, BaseGradientBoosting):
 
     def predict(self, X: Any) -> np.ndarray:
         """Predicted values (n_rows,) on the scale of y."""
-        return self.model_.loss.predict(self._raw(X)) if hasattr(self, "model_") else self._raw(X)
+        raw = self._raw(X)
+        return self.model_.loss.predict(raw)
 
     def staged_predict(self, X: Any) -> Iterator[np.ndarray]:
         """Predictions after stage 1, 2, ..., M."""

@@ -5,6 +5,8 @@ fails clears the leaves of its left subtree; when all tests are done, the lowest
 tree is applied to a whole block of rows before the next one, without a branch or a gather, which the compiler turns
 into vector code. (Lucchese et al., QuickScorer, SIGIR 2015, with rows instead of features in the inner loop.)
 
+Symmetric trees: the tests of the levels are the bits of the leaf's number.
+
 Larger trees, and single rows: a walk from node to child of a fixed number of steps; leaves point to themselves.
 """
 
@@ -19,11 +21,15 @@ from stagewise.kernels.partition import MISSING
 from stagewise.kernels.team import share
 
 __all__ = [
+    "BLOCK",
+    "Levels",
     "Masks",
     "Walks",
     "add_tree_binned",
     "label_binned",
     "leaf_masks",
+    "level_tables",
+    "predict_levels",
     "predict_masks",
     "predict_walks",
     "tree_leaves",
@@ -57,6 +63,80 @@ class Masks(NamedTuple):
     value: np.ndarray  # float64: leaf values, 64 a tree at the most
     value_start: np.ndarray  # int64 (n_trees)
     output: np.ndarray  # int64 (n_trees)
+
+
+class Levels(NamedTuple):
+    """Symmetric trees: one test a level, and a table of leaf values by the outcomes (bit l set: level l went right)."""
+
+    feature: np.ndarray  # int32
+    threshold: np.ndarray  # float64
+    missing_left: np.ndarray  # uint8
+    start: np.ndarray  # int64 (n_trees + 1): levels of a tree
+    value: np.ndarray  # float64
+    value_start: np.ndarray  # int64 (n_trees)
+    output: np.ndarray  # int64 (n_trees)
+
+
+@kernel
+def level_tables(walks, depth, levels):
+    """Fill `levels` from `walks`; False when a tree has two different tests on a level. depth: the level of each node."""
+    at_value = 0
+    for t in range(walks.depth.shape[0]):
+        s, e, first = walks.start[t], walks.start[t + 1], levels.start[t]
+        levels.value_start[t], levels.output[t] = at_value, walks.output[t]
+        n_levels = walks.depth[t]
+        levels.start[t + 1] = first + n_levels
+        for q in range(first, first + n_levels):
+            levels.feature[q] = -1
+        for k in range(e - s):
+            if walks.left[s + k] == k:
+                continue
+            q = first + depth[s + k]
+            if levels.feature[q] < 0:
+                levels.feature[q], levels.threshold[q] = walks.feature[s + k], walks.threshold[s + k]
+                levels.missing_left[q] = walks.missing_left[s + k]
+            same = levels.feature[q] == walks.feature[s + k] and levels.threshold[q] == walks.threshold[s + k]
+            if not same or levels.missing_left[q] != walks.missing_left[s + k]:
+                return False
+        for outcome in range(1 << n_levels):
+            node = np.int64(0)
+            for level in range(n_levels):
+                if walks.left[s + node] != node:
+                    node = np.int64(walks.left[s + node] + ((outcome >> level) & 1))
+            levels.value[at_value + outcome] = walks.value[s + node]
+        at_value += 1 << n_levels
+    return True
+
+
+@kernel
+def predict_levels(tid, n_threads, X, levels, t0, t1, columns, words, out):
+    """As predict_masks, for symmetric trees."""
+    n_columns = X.shape[1]
+    k0, k1 = share(0, X.shape[0], tid, n_threads)
+    x, word = columns[tid], words[tid]
+    for a in range(k0, k1, BLOCK):
+        n = min(BLOCK, k1 - a)
+        for r in range(n):
+            for j in range(n_columns):
+                x[j, r] = X[a + r, j]
+        for t in range(t0, t1):
+            for r in range(BLOCK):
+                word[r] = 0
+            for q in range(levels.start[t], levels.start[t + 1]):
+                column, cut, bit = (
+                    x[levels.feature[q]],
+                    levels.threshold[q],
+                    np.uint64(1) << np.uint64(q - levels.start[t]),
+                )
+                if levels.missing_left[q]:
+                    for r in range(BLOCK):
+                        word[r] |= bit if column[r] > cut else np.uint64(0)
+                else:
+                    for r in range(BLOCK):
+                        word[r] |= np.uint64(0) if column[r] <= cut else bit
+            first, target = levels.value_start[t], out[levels.output[t]]
+            for r in range(n):
+                target[a + r] += levels.value[first + np.int64(word[r])]
 
 
 @kernel

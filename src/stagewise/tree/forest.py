@@ -9,9 +9,12 @@ import numpy as np
 
 from stagewise.kernels.predict import (
     BLOCK,
+    Levels,
     Masks,
     Walks,
     leaf_masks,
+    level_tables,
+    predict_levels,
     predict_masks,
     predict_walks,
     tree_leaves,
@@ -24,6 +27,9 @@ __all__ = ["Forest"]
 _FEW_ROWS = 8
 """Under this many rows walking each tree beats testing all of its nodes for a whole block."""
 
+_MOST_LEVELS = 10
+"""Depth up to which a symmetric tree's leaf values are kept as a table of 2**depth entries."""
+
 _ROWS_A_THREAD = 2_000_000
 """Row × tree steps that are worth a thread."""
 
@@ -34,6 +40,7 @@ class Forest:
 
     walks: Walks
     masks: Masks | None  # None when a tree has more than 64 leaves
+    levels: Levels | None  # None when a tree is not symmetric
 
     @classmethod
     def of(cls, trees: Sequence[Tree], outputs: Sequence[int]) -> Forest:
@@ -61,7 +68,11 @@ class Forest:
             output=np.asarray(outputs, np.int64),
         )
         n_leaves = np.add.reduceat(leaf.astype(np.int64), start[:-1]) if len(trees) else np.empty(0, np.int64)
-        return cls(walks, _masks(walks, n_leaves) if len(trees) and n_leaves.max() <= 64 else None)
+        few = len(trees) > 0 and n_leaves.max() <= 64
+        levels = (
+            _levels(walks, joined["depth"].astype(np.int64)) if len(trees) and depth.max() <= _MOST_LEVELS else None
+        )
+        return cls(walks, _masks(walks, n_leaves) if few and levels is None else None, levels)
 
     @property
     def n_trees(self) -> int:
@@ -73,12 +84,15 @@ class Forest:
         n = X.shape[0]
         threads = max(1, min(n_threads, n * (last - first) // _ROWS_A_THREAD, n // BLOCK))
         with Team(threads) as team:
-            if self.masks is None or n < _FEW_ROWS:
+            if n < _FEW_ROWS or (self.masks is None and self.levels is None):
                 team.run(predict_walks, X, self.walks, first, last, out)
                 return
             columns = np.zeros((team.n_threads, X.shape[1], BLOCK), X.dtype)
             words = np.empty((team.n_threads, BLOCK), np.uint64)
-            team.run(predict_masks, X, self.masks, first, last, columns, words, out)
+            if self.levels is not None:
+                team.run(predict_levels, X, self.levels, first, last, columns, words, out)
+            else:
+                team.run(predict_masks, X, self.masks, first, last, columns, words, out)
 
     def leaves(self, X: np.ndarray, n_threads: int = 1) -> np.ndarray:
         """(n_rows, n_trees): the node number of each row's leaf."""
@@ -86,6 +100,21 @@ class Forest:
         with Team(max(1, min(n_threads, out.size // _ROWS_A_THREAD))) as team:
             team.run(tree_leaves, X, self.walks, out)
         return out
+
+
+def _levels(walks: Walks, node_depth: np.ndarray) -> Levels | None:
+    """Tests by level, or None when some tree is not symmetric."""
+    n_trees, total = len(walks.depth), int(walks.depth.sum())
+    levels = Levels(
+        feature=np.empty(total, np.int32),
+        threshold=np.empty(total),
+        missing_left=np.empty(total, np.uint8),
+        start=np.zeros(n_trees + 1, np.int64),
+        value=np.empty(int((1 << walks.depth).sum())),
+        value_start=np.empty(n_trees, np.int64),
+        output=np.empty(n_trees, np.int64),
+    )
+    return levels if level_tables(walks, node_depth, levels) else None
 
 
 def _masks(walks: Walks, n_leaves: np.ndarray) -> Masks:

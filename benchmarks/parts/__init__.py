@@ -1,0 +1,17 @@
+"""Measurements that are not a whole workload: one file each, with `run(options)`."""
+
+from __future__ import annotations
+
+PARTS = {
+    "first": "the first speed check: workload A, training and predicting",
+    "binning": "preparing 1 M × 28 float32 values",
+    "predict": "100 k rows through 100 trees",
+    "onerow": "one row through each estimator's predict",
+    "threads": "one thread against several, workload A",
+    "busy": "all cores kept busy by another program",
+    "scaling": "eight times as many rows",
+    "roofline": "where the time of workload A goes, and the machine's ceiling",
+    "startup": "import and first fit in a new process, with a warm and an empty cache",
+    "customloss": "log-loss written as a Loss of one's own against the built-in one",
+    "quality": "held-out loss on real tables",
+}
