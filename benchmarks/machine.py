@@ -25,7 +25,7 @@ def cpu_model() -> str:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
         return platform.processor() or platform.machine()
-    facts = {}
+    facts: dict[str, str] = {}
     for line in lines:
         key, _, value = line.partition(":")
         facts.setdefault(key.strip(), value.strip())
@@ -51,7 +51,7 @@ def commit() -> str | None:
 
 def describe() -> dict[str, Any]:
     """For the JSON file."""
-    versions = {}
+    versions: dict[str, str | None] = {}
     for package in _PACKAGES:
         try:
             versions[package] = metadata.version(package)

@@ -2,7 +2,7 @@
 
 | ours | LightGBM | XGBoost | CatBoost | scikit-learn |
 | --- | --- | --- | --- | --- |
-| max_leaf_nodes 31 | num_leaves | max_leaves, or max_depth 5 (32 leaves) | max_leaves, or depth 5 (32) | max_leaf_nodes |
+| max_leaf_nodes 31 | num_leaves | max_leaves, or max_depth 5 (32) | max_leaves, or depth 5 (32) | max_leaf_nodes |
 | learning_rate 0.1 | the same | the same | the same | the same |
 | max_bins 255 | max_bin | max_bin | border_count 254 | max_bins |
 | min_samples_leaf 20 | min_child_samples | none (1) | min_data_in_leaf (2) | min_samples_leaf |
@@ -231,14 +231,11 @@ class ScikitLearn(Rival):
         }
         if settings.classes:
             return HistGradientBoostingClassifier(**options)
-        return HistGradientBoostingRegressor(
-            loss="poisson" if settings.task == "count" else "squared_error", **options
-        )
+        return HistGradientBoostingRegressor(loss="poisson" if settings.task == "count" else "squared_error", **options)
 
     def limited(self, threads: int) -> AbstractContextManager[Any]:
-        from threadpoolctl import threadpool_limits
-
         import sklearn.ensemble  # noqa: F401  its OpenMP must be loaded to be found
+        from threadpoolctl import threadpool_limits
 
         limits: AbstractContextManager[Any] = threadpool_limits(threads, user_api="openmp")
         return limits

@@ -21,20 +21,23 @@ __all__ = ["LogLossAgain", "run"]
 
 
 class LogLossAgain(Loss):
-    """Two-class log-loss on the log-odds. The functions are as a user would write them: scalar, without self."""
+    """Two-class log-loss on the log-odds. Scalar functions, as a user would write them."""
 
-    def loss(y, f):  # type: ignore[no-untyped-def,misc]  # noqa: N805
+    @staticmethod
+    def loss(y: float, f: float) -> float:
         return math.log(1.0 + math.exp(-abs(f))) + max(f, 0.0) - y * f
 
-    def gradient(y, f):  # type: ignore[no-untyped-def,misc]  # noqa: N805
+    @staticmethod
+    def gradient(y: float, f: float) -> float:
         return 1.0 / (1.0 + math.exp(-f)) - y
 
-    def hessian(y, f):  # type: ignore[no-untyped-def,misc]  # noqa: N805
+    @staticmethod
+    def hessian(y: float, f: float) -> float:
         p = 1.0 / (1.0 + math.exp(-f))
         return p * (1.0 - p)
 
     def from_mean(self, mean: np.ndarray) -> np.ndarray:
-        return np.log(mean / (1.0 - mean))  # type: ignore[no-any-return]
+        return np.log(mean / (1.0 - mean))
 
     def predict(self, raw: np.ndarray) -> np.ndarray:
         return 1.0 / (1.0 + np.exp(-raw[0]))  # type: ignore[no-any-return]

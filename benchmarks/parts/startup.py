@@ -28,7 +28,8 @@ _FITS = {
     "catboost": "from catboost import CatBoostClassifier as M\n"
     "M(iterations=100, depth=5, learning_rate=0.1, thread_count={threads}, silent=True, allow_writing_files=False)"
     ".fit(X, y)",
-    "scikit-learn": "from sklearn.ensemble import HistGradientBoostingClassifier as M\nM(early_stopping=False).fit(X, y)",
+    "scikit-learn": "from sklearn.ensemble import HistGradientBoostingClassifier as M\n"
+    "M(early_stopping=False).fit(X, y)",
     "python and numpy alone": "",
 }
 
@@ -52,7 +53,9 @@ def run(options: Options) -> Outcome:
     contestants = {name: _process(name, threads) for name in _FITS}
     for name, once in contestants.items():  # fills our cache, and the operating system's
         say(f"  startup: warm-up of {name} {once():.2f} s")
-    outcome = hold(f"startup: new process, import + fit of 1,000 rows, {threads} threads", contestants, Plan.of(options))
+    outcome = hold(
+        f"startup: new process, import + fit of 1,000 rows, {threads} threads", contestants, Plan.of(options)
+    )
     with tempfile.TemporaryDirectory(prefix="stagewise-bench-") as folder:
         cold = _process("stagewise", threads, NUMBA_CACHE_DIR=folder)()
         files = sum(1 for _ in Path(folder).rglob("*.nbc"))

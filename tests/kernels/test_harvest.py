@@ -1,4 +1,4 @@
-"""The arrays of a tree from the records of growth. What growth itself decides is in test_grow.py and test_symmetric.py."""
+"""The arrays of a tree from the records of growth; what growth itself decides is in test_grow.py."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from stagewise.data.table import Table
-from stagewise.kernels.binning import greedy_cuts
+from stagewise.kernels.binning import distinct_sorted, greedy_cuts
 from stagewise.kernels.exact import hash_values, stream_key
 
 __all__ = ["SAMPLE_ROWS", "find_cuts", "sample_rows"]
@@ -32,9 +32,9 @@ def sample_rows(n_rows: int, size: int = SAMPLE_ROWS) -> np.ndarray | None:
     return np.flatnonzero(hashes <= np.partition(hashes, size - 1)[size - 1])
 
 
-def midpoints(values: np.ndarray) -> np.ndarray:
+def midpoints(low: np.ndarray, high: np.ndarray) -> np.ndarray:
     """A cut between each two neighbours of ascending distinct values: low <= cut < high, also for ±inf and 1 ulp."""
-    low, high = values[:-1].astype(np.float64), values[1:].astype(np.float64)
+    low, high = low.astype(np.float64), high.astype(np.float64)
     with np.errstate(invalid="ignore", over="ignore"):
         cuts = 0.5 * low + 0.5 * high
     return np.where((cuts >= low) & (cuts < high), cuts, low)
@@ -42,22 +42,14 @@ def midpoints(values: np.ndarray) -> np.ndarray:
 
 def distinct(values: np.ndarray, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
     """Ascending distinct values without NaN, and the integer weight of each."""
-    present = ~np.isnan(values)
-    if not present.all():
-        values, weight = values[present], None if weight is None else weight[present]
     if weight is None:
-        values = np.sort(values)
+        ordered, weight = np.sort(values), np.empty(0, np.int64)
     else:
         order = np.argsort(values, kind="stable")
-        values, weight = values[order], weight[order]
-    if len(values) == 0:
-        return values, np.zeros(0, np.int64)
-    starts = np.flatnonzero(np.concatenate(([True], values[1:] != values[:-1])))
-    if weight is None:
-        counts = np.diff(np.append(starts, len(values)))
-    else:
-        counts = np.add.reduceat(weight, starts)
-    return values[starts], counts.astype(np.int64, copy=False)
+        ordered, weight = values[order], weight[order]
+    found, counts = np.empty_like(ordered), np.empty(len(ordered), np.int64)
+    n = distinct_sorted(ordered, weight, found, counts)
+    return found[:n], counts[:n]
 
 
 def column_cuts(
@@ -68,14 +60,11 @@ def column_cuts(
     if rows is not None and len(values) <= max_bins:
         # few distinct values in the sample: look at all rows, so that rare values keep their own bins
         values, counts = distinct(column, weight)
-    if len(values) <= 1:
-        return np.empty(0)
-    cuts = midpoints(values)
     if len(values) <= max_bins:
-        return cuts
+        return midpoints(values[:-1], values[1:])
     last = np.empty(max_bins, np.int64)
-    n_bins = greedy_cuts(counts, max_bins, last)
-    return cuts[last[: n_bins - 1]]
+    ends = last[: greedy_cuts(counts, max_bins, last) - 1]
+    return midpoints(values[ends], values[ends + 1])
 
 
 def integer_weights(weight: np.ndarray) -> np.ndarray:

@@ -11,7 +11,7 @@ import numpy as np
 from stagewise.kernels.jit import device, kernel
 from stagewise.kernels.team import share
 
-__all__ = ["bin_column", "bin_matrix", "greedy_cuts", "interleave"]
+__all__ = ["bin_column", "bin_matrix", "distinct_sorted", "greedy_cuts", "interleave"]
 
 _BLOCK = 256
 """Rows binned at a time: their values and codes stay in the first-level cache while columns are walked."""
@@ -64,6 +64,26 @@ def interleave(tid, n_threads, by_column, stride, by_row):
         for j in range(stride):
             for i in range(a, b):
                 by_row[i * stride + j] = by_column[j, i] if j < n_columns else 0
+
+
+@kernel
+def distinct_sorted(values, weights, out_values, out_counts):
+    """Distinct values of an ascending array (NaN at its end is left out) and the weight of each; how many.
+
+    weights are integers, empty for 1 each.
+    """
+    n = np.int64(-1)
+    weighted = weights.shape[0] > 0
+    for k in range(values.shape[0]):
+        v = values[k]
+        if v != v:
+            break
+        if n < 0 or v != out_values[n]:
+            n += 1
+            out_values[n] = v
+            out_counts[n] = 0
+        out_counts[n] += weights[k] if weighted else 1
+    return n + 1
 
 
 @kernel

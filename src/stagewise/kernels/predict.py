@@ -79,7 +79,7 @@ class Levels(NamedTuple):
 
 @kernel
 def level_tables(walks, depth, levels):
-    """Fill `levels` from `walks`; False when a tree has two different tests on a level. depth: the level of each node."""
+    """Fill `levels` from `walks`; False when a tree has two different tests on a level. depth: of each node."""
     at_value = 0
     for t in range(walks.depth.shape[0]):
         s, e, first = walks.start[t], walks.start[t + 1], levels.start[t]
