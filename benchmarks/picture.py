@@ -50,20 +50,20 @@ def draw(parts: Mapping[str, Mapping[str, Any]], names: Sequence[str], path: Pat
             for place, height, part in zip(places, heights, names, strict=True):
                 _mark(axes, place, height, parts[part])
     axes.set_yscale("log")
-    axes.margins(x=0.01, y=0.12)
+    axes.margins(x=0.02, y=0.12)
     axes.set_ylabel("training time, seconds (log scale)")
     axes.set_xticks(range(len(names)), [_label(parts[part], part) for part in names], fontsize=8)
     axes.grid(axis="y", which="major", linewidth=0.4, alpha=0.6)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(ncols=len(rivals), fontsize=8, frameon=False, loc="lower left", bbox_to_anchor=(0.0, 1.0))
+    figure.legend(ncols=4 if len(names) < 6 else len(rivals), fontsize=8, frameon=False, loc="outside lower center")
     run = parts[names[0]]["run"]
-    figure.suptitle(
-        f"Training time, fit(X, y); × = fastest peer ÷ stagewise. {run['cpu']}, {run['threads']} threads, "
-        f"{run['date'][:10]}{' (quick run: sizes mean nothing)' if run['quick'] else ''}",
+    quick = "; a quick run, whose figures mean nothing" if run["quick"] else ""
+    axes.set_title(
+        f"Training time of fit(X, y). Bold: fastest peer ÷ stagewise\n"
+        f"{run['cpu']}, {run['threads']} threads, {run['date'][:10]}{quick}",
         fontsize=9,
-        x=0.01,
-        ha="left",
+        loc="left",
     )
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=130)
@@ -73,8 +73,8 @@ def draw(parts: Mapping[str, Mapping[str, Any]], names: Sequence[str], path: Pat
 def _mark(axes: Any, place: float, height: float, part: Mapping[str, Any]) -> None:
     if "fit" in part:
         axes.annotate(
-            f"{part['fit']['ratio']:.1f}×", (place, height), xytext=(0, 2), textcoords="offset points",
-            ha="center", va="bottom", fontsize=8, fontweight="bold",
+            f"{part['fit']['ratio']:.1f}", (place, height), xytext=(0, 2), textcoords="offset points",
+            ha="center", va="bottom", fontsize=8, fontweight="bold", annotation_clip=False,
         )  # fmt: skip
 
 

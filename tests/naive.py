@@ -253,6 +253,15 @@ def interleave(codes: np.ndarray, stride: int) -> np.ndarray:
     return np.pad(codes, ((0, 0), (0, stride - codes.shape[1]))).ravel()
 
 
+def distinct_sorted(values: np.ndarray, weights: np.ndarray) -> dict[float, int]:
+    """The distinct values of an ascending array without NaN, and the weight of each."""
+    out: dict[float, int] = {}
+    for k, value in enumerate(values.tolist()):
+        if not math.isnan(value):
+            out[value] = out.get(value, 0) + (int(weights[k]) if len(weights) else 1)
+    return out
+
+
 def greedy_cuts(counts: Sequence[int], max_bins: int) -> list[int]:
     """The last value of each bin.
 
@@ -353,6 +362,23 @@ def leaf_masks(tree: Any) -> tuple[list[int], list[tuple[int, int, float, int]]]
         kept = sum(1 << k for k in range(64) if k not in lost)
         tests.append((int(tree.missing_left[node]), int(tree.feature[node]), float(tree.threshold[node]), kept))
     return leaves, tests
+
+
+def level_tables(tree: Any) -> tuple[list[tuple[int, float, int]], list[float]] | None:
+    """(column, threshold, missing left) of each level, and the leaf value by outcome; None if a level has two tests.
+
+    Bit l of an outcome is set when the test of level l sends a row right; a leaf above that level does not ask.
+    """
+    levels: list[set[tuple[int, float, int]]] = [set() for _ in range(int(tree.depth.max()))]
+    for k in np.flatnonzero(tree.left >= 0).tolist():
+        levels[tree.depth[k]].add((int(tree.feature[k]), float(tree.threshold[k]), int(tree.missing_left[k])))
+    if any(len(tests) != 1 for tests in levels):
+        return None
+    values = []
+    for outcome in range(2 ** len(levels)):
+        leaf = walk(tree, lambda node, outcome=outcome: not outcome >> int(tree.depth[node]) & 1)  # type: ignore[misc]
+        values.append(float(tree.value[leaf]))
+    return [tests.pop() for tests in levels], values
 
 
 def add_tree_binned(tree: Any, codes: np.ndarray, rows: Sequence[int], raw: np.ndarray) -> np.ndarray:
@@ -634,6 +660,7 @@ def set_leaves(tree: Any, values: np.ndarray, weights: np.ndarray, rate: float) 
 TWINS: dict[str, Callable[..., Any]] = {
     "binning.bin_column": bin_column,
     "binning.bin_matrix": bin_matrix,
+    "binning.distinct_sorted": distinct_sorted,
     "binning.greedy_cuts": greedy_cuts,
     "binning.interleave": interleave,
     "exact.hash_threshold_counts": hash_threshold_counts,
@@ -660,6 +687,8 @@ TWINS: dict[str, Callable[..., Any]] = {
     "predict.add_tree_binned": add_tree_binned,
     "predict.label_binned": label_binned,
     "predict.leaf_masks": leaf_masks,
+    "predict.level_tables": level_tables,
+    "predict.predict_levels": predict,
     "predict.predict_masks": predict,
     "predict.predict_walks": predict,
     "predict.tree_leaves": tree_leaves,

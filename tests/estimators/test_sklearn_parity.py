@@ -262,8 +262,8 @@ def test_difference_thresholds_lie_between_global_neighbours():
 
 
 def test_difference_medians_and_quantiles():
-    """Averaged inverted CDF at every place, so the start of a median is the usual median; scikit-learn interpolates
-    without weights and takes the lower value with them."""
+    """Averaged inverted CDF at every place, so a median is the usual one; scikit-learn interpolates for the start and
+    takes the lower of two middle values in a leaf."""
     X, y = np.zeros((4, 1)), np.array([1.0, 2.0, 4.0, 8.0])
     for alpha, expected in ((0.5, 3.0), (0.75, 6.0), (0.6, 4.0), (0.9, 8.0)):
         ours = GradientBoostingRegressor(loss="quantile", alpha=alpha, n_estimators=1).fit(X, y)
@@ -271,13 +271,20 @@ def test_difference_medians_and_quantiles():
         again = GradientBoostingRegressor(loss="quantile", alpha=alpha, n_estimators=1).fit(X, y, np.ones(4))
         assert again.model_.initial[0] == expected
     theirs = ensemble.GradientBoostingRegressor(loss="quantile", alpha=0.6, n_estimators=1).fit(X, y)
-    assert theirs.init_.predict(X)[0] != 4.0
+    np.testing.assert_allclose(theirs.init_.predict(X), np.quantile(y, 0.6))
+    X, y = np.repeat([[0.0], [1.0]], 4, axis=0), np.concatenate([y, y + 100.0])
+    both = {"loss": "absolute_error", "n_estimators": 1, "max_depth": 1, "learning_rate": 1.0, "min_samples_leaf": 1}
+    ours, theirs = GradientBoostingRegressor(**both).fit(X, y), ensemble.GradientBoostingRegressor(**both).fit(X, y)
+    np.testing.assert_allclose(ours.predict([[0.0], [1.0]]), [3.0, 103.0])
+    np.testing.assert_allclose(theirs.predict([[0.0], [1.0]]), [2.0, 102.0])
 
 
-def test_difference_huber_starts_from_the_median():
-    """Friedman's Algorithm 4, line 1."""
+def test_huber_starts_from_the_median():
+    """Friedman's Algorithm 4, line 1; scikit-learn does so too."""
     X, y = np.zeros((5, 1)), np.array([0.0, 1.0, 2.0, 3.0, 100.0])
-    assert GradientBoostingRegressor(loss="huber", n_estimators=1).fit(X, y).model_.initial[0] == 2.0
+    both = {"loss": "huber", "n_estimators": 1}
+    assert GradientBoostingRegressor(**both).fit(X, y).model_.initial[0] == 2.0
+    assert ensemble.GradientBoostingRegressor(**both).fit(X, y).init_.predict(X)[0] == 2.0
 
 
 def test_difference_a_row_on_its_prediction_pulls_nowhere():

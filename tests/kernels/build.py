@@ -21,7 +21,15 @@ from stagewise.kernels.jit import JIT
 from stagewise.kernels.leaves import EXPONENTIAL, LOG_RATIO, NEWTON, leaf_quantiles, leaf_sums
 from stagewise.kernels.pairs import CHUNK, quantize
 from stagewise.kernels.partition import partition_rows
-from stagewise.kernels.predict import BLOCK, add_tree_binned, label_binned, predict_masks, predict_walks
+from stagewise.kernels.predict import (
+    BLOCK,
+    Masks,
+    add_tree_binned,
+    label_binned,
+    predict_levels,
+    predict_masks,
+    predict_walks,
+)
 from stagewise.kernels.split import (
     BIN,
     COLUMN,
@@ -35,7 +43,7 @@ from stagewise.kernels.split import (
 from stagewise.kernels.team import Team
 from stagewise.losses.regression import SquaredError
 from stagewise.params import TreeParams
-from stagewise.tree.forest import Forest
+from stagewise.tree.forest import Forest, _masks
 from stagewise.tree.tree import Tree
 
 every_team = pytest.mark.parametrize("n_threads", [1, 2, 3, 8])
@@ -218,33 +226,62 @@ def leaf_quantiles_of(
 # --- trees -----------------------------------------------------------------------------------------------------------
 
 
+class _Draft:
+    """A tree in the making; leaves are split one after the other."""
+
+    def __init__(self) -> None:
+        self.test: list[tuple[int, int, int]] = [(-1, 0, 0)]  # column, cut, missing left
+        self.left, self.depth = [-1], [0]
+
+    def split(self, node: int, column: int, cut: int, missing_left: int) -> None:
+        self.test[node], self.left[node] = (column, cut, missing_left), len(self.left)
+        self.test += [(-1, 0, 0)] * 2
+        self.left += [-1] * 2
+        self.depth += [self.depth[node] + 1] * 2
+
+    def finish(self, rng: np.random.Generator, n_bins: Sequence[int]) -> Tree:
+        """Cut c of a column stands at c + ½, the last one at infinity; leaf values are random."""
+        feature, cut, missing_left = (np.array(field) for field in zip(*self.test, strict=True))
+        n, left = len(self.left), np.array(self.left)
+        last = np.array([n_bins[j] - 1 for j in feature])
+        threshold = np.where(cut < last, cut + 0.5, np.inf)
+        return Tree(
+            feature=feature.astype(np.int32),
+            threshold=np.where(left >= 0, threshold, 0.0),
+            cut=cut.astype(np.int32),
+            missing_left=missing_left.astype(np.uint8),
+            left=left.astype(np.int32),
+            value=np.where(left >= 0, 0.0, rng.normal(size=n)),
+            gain=np.zeros(n),
+            count=np.ones(n, np.int64),
+            cover=np.ones(n),
+            depth=np.array(self.depth, np.int32),
+        )
+
+
+def random_test(rng: np.random.Generator, n_bins: Sequence[int]) -> tuple[int, int, int]:
+    """(column, cut, missing left); a cut at the last bin sends all values left, and missing ones right or left."""
+    column = int(rng.integers(len(n_bins)))
+    return column, int(rng.integers(n_bins[column])), int(rng.integers(2))
+
+
 def random_tree(rng: np.random.Generator, n_leaves: int, n_bins: Sequence[int]) -> Tree:
-    """A tree of any form: leaves are split at random, on random columns; cut c of a column stands at c + ½."""
-    feature, cut, missing_left, left, depth = [-1], [0], [0], [-1], [0]
+    """A tree of any form: leaves are split at random."""
+    draft = _Draft()
     for _ in range(n_leaves - 1):
-        node = int(rng.choice(np.flatnonzero(np.array(left) < 0)))
-        feature[node] = int(rng.integers(len(n_bins)))
-        cut[node] = int(rng.integers(n_bins[feature[node]]))  # the last bin: all but missing values go left
-        missing_left[node] = int(rng.integers(2))
-        left[node] = len(left)
-        for _ in range(2):
-            for array, start in ((feature, -1), (cut, 0), (missing_left, 0), (left, -1), (depth, depth[node] + 1)):
-                array.append(start)
-    n, inner = len(left), np.array(left) >= 0
-    last = np.array([n_bins[j] - 1 for j in feature])
-    threshold = np.where(np.array(cut) < last, np.array(cut) + 0.5, np.inf)
-    return Tree(
-        feature=np.array(feature, np.int32),
-        threshold=np.where(inner, threshold, 0.0),
-        cut=np.array(cut, np.int32),
-        missing_left=np.array(missing_left, np.uint8),
-        left=np.array(left, np.int32),
-        value=np.where(inner, 0.0, rng.normal(size=n)),
-        gain=np.zeros(n),
-        count=np.ones(n, np.int64),
-        cover=np.ones(n),
-        depth=np.array(depth, np.int32),
-    )
+        draft.split(int(rng.choice(np.flatnonzero(np.array(draft.left) < 0))), *random_test(rng, n_bins))
+    return draft.finish(rng, n_bins)
+
+
+def random_symmetric_tree(rng: np.random.Generator, n_levels: int, n_bins: Sequence[int], share: float = 0.7) -> Tree:
+    """A tree with one test a level, made in a share of its nodes, in one at least."""
+    draft, level = _Draft(), [0]
+    for _ in range(n_levels):
+        test, first = random_test(rng, n_bins), len(draft.left)
+        for node in [level[0], *(node for node in level[1:] if rng.random() < share)]:
+            draft.split(node, *test)
+        level = list(range(first, len(draft.left)))
+    return draft.finish(rng, n_bins)
 
 
 def random_codes(rng: np.random.Generator, n_rows: int, n_bins: Sequence[int], missing: float = 0.2) -> np.ndarray:
@@ -280,16 +317,27 @@ def label(tree: Tree, codes: np.ndarray, index: np.ndarray, labels: np.ndarray, 
     run(n_threads, label_binned, bins, index, tree.feature, tree.cut, tree.missing_left, tree.left, labels)
 
 
-def predict_by(
-    method: str, forest: Forest, X: np.ndarray, out: np.ndarray, n_threads: int, first: int = 0, last: int | None = None
-) -> None:
-    """out += the trees first..last, by 'masks' or by 'walks'."""
-    last = forest.n_trees if last is None else last
+def masks_of(trees: Sequence[Tree], outputs: Sequence[int]) -> Masks | None:
+    """The masks of trees, also of those that a forest would rather predict by level; None with more than 64 leaves."""
+    n_leaves = np.array([len(tree.leaves) for tree in trees], np.int64)
+    return _masks(Forest.of(trees, outputs).walks, n_leaves) if n_leaves.max() <= 64 else None
+
+
+def layouts_of(trees: Sequence[Tree], outputs: Sequence[int]) -> dict[str, Any]:
+    """Every layout that can predict these trees, by name."""
+    forest = Forest.of(trees, outputs)
+    layouts = {"walks": forest.walks, "masks": masks_of(trees, outputs), "levels": forest.levels}
+    return {name: layout for name, layout in layouts.items() if layout is not None}
+
+
+def predict_by(method: str, layout: Any, X: np.ndarray, out: np.ndarray, n_threads: int, first: int, last: int) -> None:
+    """out += the trees first..last, by the kernel of a layout."""
     if method == "walks":
-        run(n_threads, predict_walks, X, forest.walks, first, last, out)
+        run(n_threads, predict_walks, X, layout, first, last, out)
         return
     columns, words = np.zeros((n_threads, X.shape[1], BLOCK), X.dtype), np.empty((n_threads, BLOCK), np.uint64)
-    run(n_threads, predict_masks, X, forest.masks, first, last, columns, words, out)
+    kernel = predict_masks if method == "masks" else predict_levels
+    run(n_threads, kernel, X, layout, first, last, columns, words, out)
 
 
 # --- growth ----------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import naive
 from kernels.build import every_team, quick, run
-from stagewise.kernels.binning import bin_column, bin_matrix, greedy_cuts, interleave
+from stagewise.kernels.binning import bin_column, bin_matrix, distinct_sorted, greedy_cuts, interleave
 
 
 def padded(cuts: list[float]) -> np.ndarray:
@@ -88,6 +88,26 @@ def test_matrices_on_threads(n_rows, n_columns, n_threads, dtype):
 
 
 # --------------------------------------------------------------------------------------------------------------- cuts
+
+
+@pytest.mark.nojit
+@quick
+@given(st.lists(st.tuples(numbers, st.integers(1, 2**30)), max_size=40), st.booleans(), st.booleans())
+@example([], True, True)
+@example([(math.nan, 1), (math.nan, 2)], True, False)
+@example([(0.0, 1), (-0.0, 2), (math.inf, 3), (-math.inf, 4)], True, False)
+def test_distinct_values(pairs, weighted, single):
+    values = np.array([v for v, _ in pairs], np.float64)
+    with np.errstate(over="ignore", under="ignore"):
+        values = values.astype(np.float32 if single else np.float64)
+    order = np.argsort(values, kind="stable")
+    values = values[order]
+    weights = np.array([w for _, w in pairs], np.int64)[order] if weighted else np.empty(0, np.int64)
+    found, counts = np.empty_like(values), np.empty(len(values), np.int64)
+    n = distinct_sorted(values, weights, found, counts)
+    expected = naive.distinct_sorted(values, weights)
+    assert found[:n].tolist() == list(expected)
+    assert counts[:n].tolist() == list(expected.values())
 
 
 def cuts_of(counts: list[int], max_bins: int) -> list[int]:

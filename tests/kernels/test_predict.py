@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -10,8 +12,11 @@ from kernels.build import (
     add_tree,
     every_team,
     label,
+    layouts_of,
+    masks_of,
     predict_by,
     random_codes,
+    random_symmetric_tree,
     random_tree,
     run,
     values_of,
@@ -27,26 +32,36 @@ def forest_of(rng: np.random.Generator, sizes: list[int], n_outputs: int = 1) ->
     return [random_tree(rng, size, N_BINS) for size in sizes], rng.integers(0, n_outputs, len(sizes)).tolist()
 
 
+def check_values(trees: list[Tree], outputs: list[int], X: np.ndarray, n_threads: int) -> set[str]:
+    """Every layout gives what one row at a time gives; the names of the layouts."""
+    n_outputs = max(outputs, default=0) + 1
+    start = np.random.default_rng(0).normal(size=(n_outputs, len(X)))
+    expected = naive.predict(trees, outputs, X, start)
+    layouts = layouts_of(trees, outputs)
+    for method, layout in layouts.items():
+        out = start.copy()
+        predict_by(method, layout, X, out, n_threads, 0, len(trees))
+        np.testing.assert_array_equal(out, expected, err_msg=method)
+        middle = len(trees) // 2  # a part of the trees, then the rest
+        out = start.copy()
+        predict_by(method, layout, X, out, n_threads, 0, middle)
+        predict_by(method, layout, X, out, n_threads, middle, len(trees))
+        np.testing.assert_array_equal(out, expected, err_msg=method)
+    out = start.copy()
+    Forest.of(trees, outputs).add(X, out, n_threads=n_threads)
+    np.testing.assert_array_equal(out, expected)
+    return set(layouts)
+
+
 def check_prediction(n_rows: int, sizes: list[int], n_threads: int, dtype: type, n_outputs: int = 1) -> None:
     rng = np.random.default_rng(n_rows + len(sizes))
     trees, outputs = forest_of(rng, sizes, n_outputs)
     codes = random_codes(rng, n_rows, N_BINS)
     X = values_of(codes, dtype)
-    forest = Forest.of(trees, outputs)
-    start = rng.normal(size=(n_outputs, n_rows))
-    expected = naive.predict(trees, outputs, X, start)
-    assert (forest.masks is None) == (max(sizes) > 64)
-    for method in ("walks",) if forest.masks is None else ("walks", "masks"):
-        out = start.copy()
-        predict_by(method, forest, X, out, n_threads)
-        np.testing.assert_array_equal(out, expected, err_msg=method)
-        middle = len(sizes) // 2  # a part of the trees, then the rest
-        out = start.copy()
-        predict_by(method, forest, X, out, n_threads, 0, middle)
-        predict_by(method, forest, X, out, n_threads, middle)
-        np.testing.assert_array_equal(out, expected, err_msg=method)
+    layouts = check_values(trees, outputs, X, n_threads)
+    assert ("masks" in layouts) == (max(sizes) <= 64)
     leaves = np.full((n_rows, len(trees)), -1, np.int64)
-    run(n_threads, tree_leaves, X, forest.walks, leaves)
+    run(n_threads, tree_leaves, X, Forest.of(trees, outputs).walks, leaves)
     np.testing.assert_array_equal(leaves, naive.tree_leaves(trees, X))
     # the same leaves from codes
     for t, tree in enumerate(trees):
@@ -70,6 +85,70 @@ def test_prediction_on_threads(n_rows, n_threads, dtype):
 @pytest.mark.parametrize("n_leaves", [63, 64, 65, 300])
 def test_large_trees(n_leaves):
     check_prediction(60, [n_leaves, 3], 2, np.float64)
+
+
+# ---------------------------------------------------------------------------------------------------- symmetric trees
+
+
+@pytest.mark.nojit
+@pytest.mark.parametrize("share", [1.0, 0.6])
+def test_small_symmetric_forests(share):
+    rng = np.random.default_rng(1)
+    trees = [random_symmetric_tree(rng, depth, N_BINS, share) for depth in (3, 0, 1, 4)]
+    X = values_of(random_codes(rng, 20, N_BINS))
+    assert "levels" in check_values(trees, [0, 1, 0, 1], X, 1)
+
+
+@every_team
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n_rows", [1, BLOCK, 2 * BLOCK + 9])
+def test_symmetric_trees_on_threads(n_rows, n_threads, dtype):
+    rng = np.random.default_rng(n_rows)
+    trees = [random_symmetric_tree(rng, depth, N_BINS) for depth in (6, 3, 0, 10)]
+    X = values_of(random_codes(rng, n_rows, N_BINS), dtype)
+    assert "levels" in check_values(trees, [1, 0, 1, 0], X, n_threads)
+
+
+@pytest.mark.nojit
+def test_level_tables():
+    rng = np.random.default_rng(2)
+    trees = [random_symmetric_tree(rng, depth, N_BINS) for depth in (3, 0, 1, 2)]
+    levels = Forest.of(trees, [0, 1, 0, 2]).levels
+    assert levels is not None
+    assert levels.output.tolist() == [0, 1, 0, 2]
+    for t, tree in enumerate(trees):
+        expected = naive.level_tables(tree)
+        assert expected is not None
+        tests, values = expected
+        own = slice(levels.start[t], levels.start[t + 1])
+        fields = (levels.feature[own].tolist(), levels.threshold[own].tolist(), levels.missing_left[own].tolist())
+        assert list(zip(*fields, strict=True)) == tests
+        first = levels.value_start[t]
+        assert levels.value[first : first + len(values)].tolist() == values
+
+
+@pytest.mark.nojit
+@pytest.mark.parametrize("field, other", [("feature", 0), ("threshold", 7.5), ("missing_left", 0)])
+def test_two_tests_on_a_level_are_not_symmetric(field, other):
+    """One field of one test is changed, in the middle of a forest."""
+    rng = np.random.default_rng(3)
+    first, last = random_symmetric_tree(rng, 2, N_BINS, 1.0), random_symmetric_tree(rng, 1, N_BINS, 1.0)
+    tree = replace(
+        first, feature=np.where(first.left >= 0, 2, -1).astype(np.int32), missing_left=first.missing_left | 1
+    )
+    changed = getattr(tree, field).copy()
+    changed[2] = other
+    odd = replace(tree, **{field: changed})
+    assert naive.level_tables(tree) is not None
+    assert Forest.of([first, tree, last], [0, 0, 0]).levels is not None
+    assert naive.level_tables(odd) is None
+    forest = Forest.of([first, odd, last], [0, 0, 0])
+    assert forest.levels is None
+    assert forest.masks is not None
+    check_values([first, odd, last], [0, 0, 0], values_of(random_codes(rng, 20, N_BINS)), 1)
+
+
+# -------------------------------------------------------------------------------------------------------------- masks
 
 
 def chain(n_leaves: int, side: int) -> Tree:
@@ -103,12 +182,7 @@ def chain(n_leaves: int, side: int) -> Tree:
 def test_chains(n_leaves, side):
     tree = chain(n_leaves, side)
     X = np.append(np.arange(-1.0, 130.0, 0.5), [np.nan, np.inf, -np.inf])[:, None]
-    forest = Forest.of([tree], [0])
-    expected = naive.predict([tree], [0], X, np.zeros((1, len(X))))
-    for method in ("walks", "masks") if n_leaves == 64 else ("walks",):
-        out = np.zeros((1, len(X)))
-        predict_by(method, forest, X, out, 2)
-        np.testing.assert_array_equal(out, expected)
+    assert check_values([tree], [0], X, 2) == ({"walks", "masks"} if n_leaves == 64 else {"walks"})
 
 
 @pytest.mark.nojit
@@ -116,7 +190,7 @@ def test_chains(n_leaves, side):
 def test_leaf_masks(n_leaves):
     rng = np.random.default_rng(n_leaves)
     trees, outputs = forest_of(rng, [n_leaves, 3, n_leaves, 1], 2)
-    masks = Forest.of(trees, outputs).masks
+    masks = masks_of(trees, outputs)
     assert masks is not None
     assert masks.output.tolist() == outputs
     for t, tree in enumerate(trees):

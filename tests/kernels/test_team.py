@@ -141,15 +141,14 @@ def test_every_thread_fails():
 
 @needs_threads
 def test_threads_end_with_the_team():
-    before = threading.active_count()
+    before = set(threading.enumerate())
     with Team(5) as team:
-        assert threading.active_count() == before + 4
+        own = set(threading.enumerate()) - before
+        assert len(own) == 4
         team.run(lambda tid, n_threads: None)
-    for _ in range(200):
-        if threading.active_count() == before:
-            break
-        time.sleep(0.01)
-    assert threading.active_count() == before
+    for thread in own:
+        thread.join(within_seconds)
+        assert not thread.is_alive()
 
 
 @needs_threads

@@ -15,7 +15,7 @@ from stagewise.losses.base import Loss
 __all__ = ["Pairs", "PairsMaker", "exact_sum"]
 
 _HEADROOM = 2.0**24
-"""How many times a row's loss may grow over the largest at the start before the deviance saturates."""
+"""How many times a row's loss may grow before the unit of the deviance is chosen anew."""
 
 _LARGEST, _SMALLEST = 2.0**1020, 2.0**-500
 """Between these, sums of 2**31 values neither overflow nor lose bits."""
@@ -67,10 +67,11 @@ class PairsMaker:
 
     def __call__(self, raw: np.ndarray, option: np.ndarray) -> Pairs:
         """Pairs at the raw predictions (n_outputs, n_rows)."""
-        if self._unit == 0.0:  # the unit of the deviance's fixed point comes from the largest loss at the start
-            peaks, _ = self._evaluate(raw, option, 0.0)
+        peaks, limbs = self._evaluate(raw, option, 1.0 / self._unit if self._unit else 0.0)
+        if self._unit == 0.0 or self._unit < float(peaks[2]) < _LARGEST_UNIT:
+            # the unit of the deviance's fixed point comes from the largest loss: at the start, or now beyond it
             self._unit = min(power_above(min(max(float(peaks[2]), 1e-290), 1e300)) * _HEADROOM, _LARGEST_UNIT)
-        peaks, limbs = self._evaluate(raw, option, 1.0 / self._unit)
+            peaks, limbs = self._evaluate(raw, option, 1.0 / self._unit)
         mean = limbs_total(limbs, self._unit, self.bits) / self.total
         return Pairs(self._grad, self._hess, float(peaks[0]), float(peaks[1]), self.loss.deviance(mean, self._y_part))
 

@@ -40,8 +40,8 @@ CHUNK = 1024
 def settle(weight, grad, hess, value, scale, bits, peaks, limbs):
     """Weigh a chunk and take it into the peaks (|grad|, hess, |value|) and the exact sum of the value.
 
-    A value beyond the range of the sum (2**24 times the largest at the start) counts as that range: a deviance that
-    explodes reads as very large, never as NaN.
+    A value beyond the range of the sum (1/scale) counts as that range; the caller sees it in the peak and chooses
+    another scale. NaN counts as the range too: a deviance reads as very large, never as NaN.
     """
     n = grad.shape[0]
     if weight.shape[0] > 0:
