@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import os
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from benchmarks import machine, readme, tables
 from benchmarks.goals import checked, training_ratios
@@ -50,6 +51,7 @@ def parser() -> argparse.ArgumentParser:
     )
     result.add_argument("--no-memory", action="store_true", help="skip the child processes that measure memory")
     result.add_argument("--readme", action="store_true", help="measure nothing: print the last results for the README")
+    result.add_argument("--goals", action="store_true", help="measure nothing: the last results against the goals")
     return result
 
 
@@ -92,14 +94,15 @@ def pictures(results: Results, folder: Path) -> None:
             print(f"picture: {path}")
 
 
-def summary(results: Results, names: Iterable[str]) -> None:
-    ratios = training_ratios({name: results.parts[name] for name in names if name in results.parts})
+def summary(parts: Mapping[str, Mapping[str, Any]], quick: bool) -> None:
+    """The geometric mean, and the goals that these parts say something about."""
+    ratios = training_ratios(parts)
     if ratios:
         each = ", ".join(f"{name} {ratio:.2f}" for name, ratio in ratios.items())
-        print(f"fastest peer ÷ ours: {each}; geometric mean {geometric_mean(ratios):.2f}")
-    goals = checked(results.parts)
+        print(f"fastest peer ÷ ours: {each}; geometric mean {geometric_mean(ratios):.2f}\n")
+    goals = checked(parts)
     if goals:
-        print(f"\nGoals, from the last result of each part\n{goals}\n")
+        print(f"goals{' (quick sizes: these figures mean nothing)' if quick else ''}\n{goals}\n")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -111,8 +114,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = Options(asked.quick, repeats, asked.threads, not asked.no_memory, rivals)
     folder = asked.out or folder_of(options)
     results = Results(folder)
-    if asked.readme:
-        print(readme.text(results.parts))
+    if asked.readme or asked.goals:
+        if asked.readme:
+            print(readme.text(results.parts))
+        else:
+            summary(results.parts, options.quick)
         return
     # LightGBM gives an array's columns names of its own, and scikit-learn then warns that arrays have none
     warnings.filterwarnings("ignore", "X does not have valid feature names")
@@ -126,7 +132,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         outcome = run_one(name, options)
         print(outcome.text, end="\n\n", flush=True)
         results.add(name, outcome.data, {**run, "load_before": os.getloadavg()[0] if load is not None else None})
-    summary(results, names)
+    summary({name: results.parts[name] for name in names}, options.quick)
     pictures(results, folder)
     print(f"results: {results.path}")
 

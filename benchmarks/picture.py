@@ -73,10 +73,11 @@ def draw(parts: Mapping[str, Mapping[str, Any]], names: Sequence[str], path: Pat
 def _mark(axes: Any, place: float, height: float, part: Mapping[str, Any]) -> None:
     if "fit" in part:
         axes.annotate(
-            f"{part['fit']['ratio']:.1f}", (place, height), xytext=(0, 2), textcoords="offset points",
+            f"{part['fit']['ratio']:.1f}", (place, height), xytext=(-4, 2), textcoords="offset points",
             ha="center", va="bottom", fontsize=8, fontweight="bold", annotation_clip=False,
         )  # fmt: skip
 
 
 def _label(part: Mapping[str, Any], name: str) -> str:
-    return f"{name}\n{part['rows']:,} × {part['columns']:,}\n{part['task']}"
+    leaves = "" if part["leaves"] == 31 else f", {part['leaves']} leaves"
+    return f"{name}\n{part['rows']:,} × {part['columns']:,}\n{part['task']}{leaves}"

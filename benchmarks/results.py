@@ -16,6 +16,9 @@ __all__ = ["RESULTS", "Results", "folder_of"]
 
 RESULTS = Path(__file__).parent / "results"
 
+_SCHEMA = 1
+"""Of what parts hold; a file with another number is begun anew."""
+
 
 def folder_of(options: Options) -> Path:
     """Where a run is kept when nobody says where."""
@@ -31,12 +34,14 @@ class Results:
         self.path = folder / "results.json"
         self.parts: dict[str, dict[str, Any]] = {}
         if self.path.is_file():
-            self.parts = json.loads(self.path.read_text(encoding="utf-8"))["parts"]
+            kept = json.loads(self.path.read_text(encoding="utf-8"))
+            if kept.get("schema") == _SCHEMA:
+                self.parts = kept["parts"]
 
     def add(self, name: str, data: dict[str, Any], run: dict[str, Any]) -> None:
         self.parts[name] = {"run": run, **data}
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        text = json.dumps({"parts": self.parts}, indent=1, ensure_ascii=False, sort_keys=True)
+        text = json.dumps({"schema": _SCHEMA, "parts": self.parts}, indent=1, ensure_ascii=False, sort_keys=True)
         waiting = self.path.with_suffix(".new")
         waiting.write_text(text + "\n", encoding="utf-8")
         waiting.replace(self.path)
