@@ -230,7 +230,6 @@ def test_threads_never_disagree():
                 np.testing.assert_array_equal(again.labels, first.labels)
 
 
-@pytest.mark.xfail(JIT, reason="comparison values decide within a thread, improvements (rounded again) between them")
 @pytest.mark.parametrize("n_threads", [2, 3, 8])
 def test_splits_that_differ_in_the_last_bit(n_threads):
     """Columns 0 and 4, which two threads search, differ by 1 ulp in what is compared and not at all in improvement."""

@@ -48,11 +48,21 @@ class Grown:
 class CpuBackend:
     """Grows trees on one table. A context manager: the threads end with it."""
 
-    def __init__(self, bins: Bins, n_rows: int, cuts: tuple[np.ndarray, ...], params: TreeParams, n_threads: int):
+    def __init__(
+        self,
+        bins: Bins,
+        n_rows: int,
+        cuts: tuple[np.ndarray, ...],
+        params: TreeParams,
+        n_threads: int,
+        n_training: int | None = None,
+    ):
+        """n_training: rows that take part, when not all do; what depends on a number of rows depends on this one."""
         self.bins, self.n_rows, self.cuts, self.params = bins, n_rows, cuts, params
+        self.n_training = n_rows if n_training is None else n_training
         self.n_columns = len(cuts)
         self.team = Team(n_threads)
-        self.bits = limb_bits(n_rows)
+        self.bits = limb_bits(self.n_training)
         self._words = np.empty(n_rows, np.int64)
         self._more_words = np.empty(1, np.int64)
         self._lost = np.zeros((n_threads, 8), np.int64)
@@ -69,7 +79,7 @@ class CpuBackend:
         self.team.__exit__(None, None, None)
 
     def _make_room(self) -> None:
-        params, n, size = self.params, self.n_rows, self.bins.stride * 256
+        params, n, size = self.params, self.n_training, self.bins.stride * 256
         threads = self.team.n_threads
         leaves = min(params.max_leaf_nodes, max(2, n // params.min_samples_leaf))
         if params.max_depth < 31:
@@ -88,8 +98,8 @@ class CpuBackend:
             split=np.zeros((2 * leaves - 1, N_FIELDS), np.int64),
             gain=np.zeros(2 * leaves - 1),
         )
-        self._rows = np.empty((2, n), np.uint32)
-        self.labels = np.empty(n, np.int32)
+        self._rows = np.empty((2, self.n_rows), np.uint32)
+        self.labels = np.empty(self.n_rows, np.int32)
         self._scratch = (
             np.zeros((threads, 2, 256), np.int64),
             np.zeros((threads, 3, 256)),
@@ -117,12 +127,12 @@ class CpuBackend:
 
         "Too many": more than half of the rows keep under four bits of their gradient (a few huge ones set the scale).
         """
-        chosen = packing(*peaks, self.n_rows, narrow=not wide, constant_hess=constant)
+        chosen = packing(*peaks, self.n_training, narrow=not wide, constant_hess=constant)
         if chosen.narrow:
             self.team.run(quantize, grad, hess, chosen, self._words, self._more_words, self._lost)
-            if 2 * int(self._lost[: self.team.n_threads, 0].sum()) <= self.n_rows:
+            if 2 * int(self._lost[: self.team.n_threads, 0].sum()) <= self.n_training:
                 return chosen
-            chosen = packing(*peaks, self.n_rows, narrow=False, constant_hess=constant)
+            chosen = packing(*peaks, self.n_training, narrow=False, constant_hess=constant)
         if len(self._more_words) < self.n_rows:
             self._more_words = np.empty(self.n_rows, np.int64)
         if self._room[1] < self._room[0]:  # now every node may be wide

@@ -69,8 +69,9 @@ def boost(problem: Problem, tree: TreeParams, params: BoostParams, callbacks: Se
     """Fit params.n_estimators stages; the fitted model, cut at the best stage when stopping early is on."""
     loss, rate = problem.loss, params.learning_rate
     targets = _targets(problem)
+    n_training = len(problem.y) - int(problem.skip.sum())
     with (
-        CpuBackend(problem.bins, len(problem.y), problem.cuts, tree, n_threads) as backend,
+        CpuBackend(problem.bins, len(problem.y), problem.cuts, tree, n_threads, n_training) as backend,
         deferred_interrupt() as ctrl_c,
     ):
         rule = (NewtonRule if params.criterion == "newton" else GradientRule)(loss, targets, backend)
@@ -80,7 +81,7 @@ def boost(problem: Problem, tree: TreeParams, params: BoostParams, callbacks: Se
             else UniformSampler(len(problem.y), problem.skip, params.subsample, params.seed)
         )
         learner = TreeLearner(backend, params.seed)
-        maker = PairsMaker(loss, targets.y, targets.weight, backend.team)
+        maker = PairsMaker(loss, targets.y, targets.weight, backend.team, n_training)
         initial, raw = _start(problem, targets, maker, backend, sampler.all.index)
         delta = rule.delta(raw, sampler.all.index)
         pairs = maker(raw, _option(loss, delta))
@@ -112,7 +113,7 @@ def boost(problem: Problem, tree: TreeParams, params: BoostParams, callbacks: Se
                 delta = rule.delta(raw, sampler.all.index)
                 option = _option(loss, delta)
                 pairs = maker(raw, option)
-                stop = monitor(pairs.deviance, watcher(stages[-1], option), len(rows.index) or len(problem.y))
+                stop = monitor(pairs.deviance, watcher(stages[-1], option), len(rows.index) or n_training)
                 if stop or ctrl_c.pressed:
                     break
         finally:

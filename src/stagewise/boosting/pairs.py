@@ -53,13 +53,15 @@ def exact_sum(team: Team, values: np.ndarray, weight: np.ndarray) -> float:
 class PairsMaker:
     """Evaluates a loss on fixed targets and weights; the arrays of its result are overwritten by the next call."""
 
-    def __init__(self, loss: Loss, y: np.ndarray, weight: np.ndarray, team: Team) -> None:
+    def __init__(
+        self, loss: Loss, y: np.ndarray, weight: np.ndarray, team: Team, n_training: int | None = None
+    ) -> None:
         self.loss, self.y, self.weight, self.team = loss, y, weight, team
         n = len(y)
         shape = (loss.n_outputs, n)
         self._grad, self._hess = np.empty(shape), np.empty(shape)
         self._value = np.zeros((team.n_threads, CHUNK))
-        self.bits = limb_bits(n)
+        self.bits = limb_bits(n if n_training is None else n_training)
         self.total = exact_sum(team, weight, np.empty(0)) if len(weight) else float(n)
         part = loss.target_part(y)
         self._y_part = 0.0 if part is None else exact_sum(team, part, weight) / self.total

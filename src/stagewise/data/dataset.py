@@ -14,6 +14,7 @@ import numpy as np
 from stagewise.data.binning import find_cuts
 from stagewise.data.table import Schema, Table, read_table
 from stagewise.data.target import read_weights
+from stagewise.errors import InputError
 from stagewise.kernels.binning import bin_column, bin_matrix, interleave
 from stagewise.kernels.histogram import Bins
 from stagewise.kernels.team import Team, available_cores
@@ -33,6 +34,8 @@ class Dataset:
         self, X: Any, y: Any = None, sample_weight: Any = None, *, max_bins: int = 255, n_jobs: int | None = None
     ) -> None:
         table = X if isinstance(X, Table) else read_table(X)
+        if table.n_rows >= 2**31:  # row numbers and the packing of gradients have room for fewer
+            raise InputError(f"X has {table.n_rows:,} rows; at most 2,147,483,647 can be trained on at once.")
         max_bins = check_count("max_bins", max_bins, 2, 255)
         threads = job_count(n_jobs, available_cores())
         self.y = y

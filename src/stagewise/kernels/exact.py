@@ -210,6 +210,8 @@ def power_above(peak: float) -> float:
     """The smallest power of two not below `peak` (1.0 for zero); kept within the range of normal floats."""
     if not peak > 0.0:
         return 1.0
+    if peak == math.inf:
+        return math.ldexp(1.0, 1000)
     mantissa, exponent = math.frexp(peak)
     return math.ldexp(1.0, min(1000, max(-900, exponent - (mantissa == 0.5))))
 
@@ -275,6 +277,7 @@ class Packing(NamedTuple):
     hess_unit: float
     grad_peak: float  # a power of two
     hess_peak: float
+    hess_step: float  # what rounding a second derivative may change, relative to the peak: hess_unit, or 0 if constant
 
 
 BLOCK_BITS = 12
@@ -321,4 +324,5 @@ def packing(
         hess_unit=hess_unit,
         grad_peak=grad_power,
         hess_peak=hess_power,
+        hess_step=0.0 if constant_hess else hess_unit,
     )

@@ -17,7 +17,17 @@ import numpy as np
 from stagewise.kernels.histogram import build_columns, build_share, merge_columns, subtract_columns
 from stagewise.kernels.jit import cycles, device, kernel, piece
 from stagewise.kernels.partition import count_left, divide, divide_backward
-from stagewise.kernels.split import BIN, COLUMN, COUNT_LEFT, GRAD_LEFT, HESS_LEFT, MISSING_LEFT, scan_columns
+from stagewise.kernels.split import (
+    BIN,
+    COLUMN,
+    COUNT_LEFT,
+    GRAD_LEFT,
+    HESS_LEFT,
+    MISSING_LEFT,
+    improvement,
+    noise,
+    scan_columns,
+)
 from stagewise.kernels.team import barrier, share
 
 __all__ = ["LEAFWISE", "LEVELWISE", "Nodes", "Shape", "Work", "grow"]
@@ -58,7 +68,7 @@ class Work(NamedTuple):
     sums: np.ndarray  # int64 (n_threads, 2, 256)
     gains: np.ndarray  # float64 (n_threads, 3, 256)
     found: np.ndarray  # int64 (n_threads, 2, 6): best splits by thread
-    found_gain: np.ndarray  # float64 (n_threads, 8)
+    found_gain: np.ndarray  # float64 (n_threads, 8): their comparison values
     counts: np.ndarray  # int64 (n_threads, 8): rows that went left, by thread
     free: np.ndarray  # int64 (2, slots + 1): stacks of free slots, packed and wide; the last entry is the height
     room: np.ndarray  # int64 (2): how many slots of either kind may be handed out; two more are for what is not kept
@@ -344,14 +354,20 @@ def search(bins, nodes, small, big, do_small, do_big, limits, packing, pools, wo
 
 
 @device
-def keep_best(nodes, node, which, min_gain, found, found_gain, n_threads):
-    """The best of the threads' findings becomes the node's split; threads hold ascending columns, ties to the first."""
+def keep_best(nodes, node, which, limits, packing, found, found_gain, n_threads):
+    """The best of the threads' findings becomes the node's split; threads hold ascending columns, ties to the first.
+
+    Threads are compared by the value that columns are compared by: rounded once more, two could tie that do not.
+    """
+    G, H = nodes.state[node, GRAD], nodes.state[node, HESS]
+    C = nodes.state[node, STOP] - nodes.state[node, START]
     best = 0
     for t in range(1, n_threads):
         if found_gain[t, which] > found_gain[best, which]:
             best = t
-    gain = found_gain[best, which]
-    nodes.gain[node] = gain if gain > min_gain else -1.0
+    value = found_gain[best, which]
+    gain = improvement(value, G, H, limits, packing) if value > 0.0 else -1.0
+    nodes.gain[node] = gain if gain > max(limits.min_gain, noise(G, H, C, packing)) else -1.0
     for k in range(nodes.split.shape[1]):
         nodes.split[node, k] = found[best, which, k]
 
@@ -395,7 +411,7 @@ def grow(tid, n_threads, bins, index, n_rows, packing, limits, shape, pools, wor
             if do_small or do_big:
                 for which in range(1 if parent < 0 else 2):
                     node = big if which == 1 else small
-                    keep_best(nodes, node, which, limits.min_gain, work.found, work.found_gain, n_threads)
+                    keep_best(nodes, node, which, limits, packing, work.found, work.found_gain, n_threads)
                     settle(state, nodes.gain, node, packing, work.free, work.room)
                     if nodes.gain[node] > 0.0:
                         waiting = push(work.heap, waiting, node, nodes, shape.order)

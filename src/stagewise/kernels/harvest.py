@@ -50,11 +50,11 @@ def harvest(nodes, cuts, by_level, scale, numbers, floats, leaves):
 
 @kernel
 def set_leaves(left, values, weights, rate, value, cover):
-    """Leaves get rate * values (NaN counts as 0) and their weights; inner nodes 0 and the sum of their leaves."""
+    """Leaves get rate * values (0 where not finite) and their weights; inner nodes 0 and the sum of their leaves."""
     for k in range(left.shape[0] - 1, -1, -1):  # children come after their parent
         if left[k] >= 0:
             value[k] = 0.0
             cover[k] = cover[left[k]] + cover[left[k] + 1]
         else:
-            value[k] = rate * values[k] if values[k] == values[k] else 0.0
+            value[k] = rate * values[k] if abs(values[k]) < np.inf else 0.0
             cover[k] = weights[k]

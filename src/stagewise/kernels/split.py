@@ -9,7 +9,7 @@ less a part that is the same for every split of the node when l2 > 0. A + B is t
 search compares (a·B - b·A)² / (A·B): one division, no cancellation, and the same bits for mirrored columns.
 With l1 > 0 the sums are shrunk first and the identity no longer holds; then the plain form is used.
 
-Ties go to the lowest column, then the lowest bin, then missing values on the right.
+Ties go to the lowest column, then to missing values on the right, then to the lowest bin.
 """
 
 from __future__ import annotations
@@ -169,6 +169,19 @@ def improvement(value, G, H, limits, packing):
 
 
 @device
+def noise(G, H, C, packing):
+    """The improvement that rounding alone can feign: a split must do better.
+
+    Every row's gradient is off by up to half a unit and so is its second derivative, times the node's G/H. In a node of
+    equal rows with unequal weights this is all there is.
+    """
+    h = H * packing.hess_unit
+    ratio = G * packing.grad_unit / h
+    step = ratio * packing.hess_step
+    return (packing.grad_unit * packing.grad_unit + step * step) * C / h if H > 0 else 0.0
+
+
+@device
 def column_threshold(key, n_columns, eligible, wanted):
     """The hash below or at which exactly `wanted` eligible columns lie: those are considered."""
     low, high = np.uint64(0), np.uint64(0xFFFFFFFFFFFFFFFF)
@@ -186,7 +199,7 @@ def column_threshold(key, n_columns, eligible, wanted):
 
 @device
 def scan_columns(pools, wide, slot, c0, c1, n_bins, node, G, H, C, limits, packing, sums, gains, out):
-    """The best split over columns c0..c1: its improvement; the record goes to `out`.
+    """The best split over columns c0..c1: its comparison value, -1 when there is none; the record goes to `out`.
 
     sums (int64, 2 x 256) and gains (float64, 256) are scratch.
     """
@@ -217,11 +230,14 @@ def scan_columns(pools, wide, slot, c0, c1, n_bins, node, G, H, C, limits, packi
                 out[COLUMN], out[BIN] = j, bin_of(pools, wide, slot, j, k)
                 out[MISSING_LEFT] = side if c > 0 else NOT_SEEN
                 out[GRAD_LEFT], out[HESS_LEFT], out[COUNT_LEFT] = gl + side * g, hl + side * h, cl + side * c
-    return improvement(best, G, H, limits, packing) if best > 0.0 else -1.0
+    return best
 
 
 @kernel
 def best_split(pools, wide, slot, n_bins, node, totals, limits, packing, sums, gains, out):
     """The best split of one histogram over all columns, with one thread; its improvement, or -1."""
     G, H, C = totals
-    return scan_columns(pools, wide, slot, 0, n_bins.shape[0], n_bins, node, G, H, C, limits, packing, sums, gains, out)
+    value = scan_columns(
+        pools, wide, slot, 0, n_bins.shape[0], n_bins, node, G, H, C, limits, packing, sums, gains, out
+    )
+    return improvement(value, G, H, limits, packing) if value > 0.0 else -1.0

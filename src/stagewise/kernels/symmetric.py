@@ -40,6 +40,7 @@ from stagewise.kernels.split import (
     column_threshold,
     improvement,
     missing_sums,
+    noise,
     run_sums,
     split_gains,
     split_value,
@@ -128,7 +129,11 @@ def choose_level(bins, nodes, first, last, limits, shape, packing, pools, work, 
     for t in range(1, n_threads):
         if work.found_gain[t, 0] > work.found_gain[best, 0]:
             best = t
-    good = work.found_gain[best, 0] > max(limits.min_gain, 0.0)
+    least = max(limits.min_gain, 0.0)
+    for node in range(first, last):
+        rows = nodes.state[node, STOP] - nodes.state[node, START]
+        least += noise(nodes.state[node, GRAD], nodes.state[node, HESS], rows, packing)
+    good = work.found_gain[best, 0] > least
     for node in range(first, last):
         nodes.gain[node] = -1.0
         if good and can_split(nodes.state, node, limits.min_samples_leaf, shape.max_depth):
