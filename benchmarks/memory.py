@@ -22,7 +22,8 @@ from typing import Any
 import numpy as np
 import psutil
 
-from benchmarks.rivals import RIVALS, Rival, Settings
+from benchmarks.rivals import RIVALS, Rival
+from benchmarks.settings import Settings
 from benchmarks.timing import say
 from benchmarks.workloads import Data
 

@@ -10,8 +10,9 @@ import numpy as np
 
 from benchmarks.memory import WARM_ROWS, peak_memory
 from benchmarks.options import Options, Outcome
-from benchmarks.rivals import OURS, RIVALS, Rival, Settings, chosen
+from benchmarks.rivals import OURS, RIVALS, Rival, chosen
 from benchmarks.scores import LOSS_NAMES, held_out_loss
+from benchmarks.settings import Settings
 from benchmarks.table import plain
 from benchmarks.timing import Plan, fastest, interleaved, medians, say, stopwatch, summary
 from benchmarks.workloads import Data, Workload
@@ -139,7 +140,7 @@ def _text(result: Mapping[str, Any], options: Options) -> str:
                 f"{fit['median'] / own:.2f}",
                 str(len(fit["all"])),
                 f"{1e3 * facts['predict']['median']:.1f}",
-                f"{facts['loss']:.5f}",
+                f"{facts['loss']:.6g}",
                 "" if memory is None else f"{memory / 2**20:.0f}",
             ]
         )

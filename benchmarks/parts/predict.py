@@ -9,7 +9,8 @@ import numpy as np
 
 from benchmarks.contest import hold
 from benchmarks.options import Options, Outcome
-from benchmarks.rivals import RIVALS, Rival, Settings, Stagewise
+from benchmarks.rivals import RIVALS, Rival, Stagewise
+from benchmarks.settings import Settings
 from benchmarks.timing import Plan, say, stopwatch
 from benchmarks.workloads import binary
 

@@ -17,7 +17,8 @@ import numba
 import numpy as np
 
 from benchmarks.options import Options, Outcome
-from benchmarks.rivals import RIVALS, Settings
+from benchmarks.rivals import RIVALS
+from benchmarks.settings import Settings
 from benchmarks.table import plain
 from benchmarks.timing import say, stopwatch
 from benchmarks.training import settings_of
