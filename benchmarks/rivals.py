@@ -17,8 +17,8 @@
 
 CatBoost draws rows, adds noise to its scores and takes several steps a leaf unless told otherwise; here it does what
 the others do: all rows, no noise, one Newton step, and it need not evaluate the training loss at each stage.
-XGBoost and LightGBM add a safeguard to the Poisson step (max_delta_step 0.7) that the others do not have.
 It starts from the mean for squared error and two classes; counts get their mean as a baseline, K classes start from 0.
+XGBoost and LightGBM add a safeguard to the Poisson step (max_delta_step 0.7) that the others do not have.
 For K classes second derivatives differ by constant factors: LightGBM and we K/(K-1), XGBoost 2, scikit-learn 1.
 """
 

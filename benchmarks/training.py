@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -39,6 +39,7 @@ def compare(workload: Workload, options: Options) -> Outcome:
     workload = workload.sized(options.quick)
     say(workload.title)
     data, settings = workload.data(), settings_of(workload, options.threads)
+    workload = replace(workload, rows=len(data.y), columns=data.X.shape[1])  # a real table has what it has
     rivals, failed = warm_up(chosen(options.rivals), settings, data)
     notes = {name: Notes() for name in rivals}
     runs = {name: contestant(rival, settings, data, notes[name]) for name, rival in rivals.items()}
@@ -58,8 +59,8 @@ def compare(workload: Workload, options: Options) -> Outcome:
     result = {
         "title": workload.title,
         "task": workload.task,
-        "rows": len(data.y),
-        "columns": data.X.shape[1],
+        "rows": workload.rows,
+        "columns": workload.columns,
         "leaves": workload.leaves,
         "stages": workload.stages,
         "loss": LOSS_NAMES[workload.task],

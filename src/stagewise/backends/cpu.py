@@ -27,7 +27,7 @@ __all__ = ["CpuBackend", "Grown", "threads_for"]
 _POOL_BYTES = 1 << 28
 """Room for histograms of waiting leaves; beyond it histograms are built again when needed, with the same result."""
 
-_WORK_A_THREAD = 40_000
+_WORK_A_THREAD = 150_000
 """Row × column steps of a root histogram that are worth a thread."""
 
 
