@@ -15,11 +15,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stagewise.kernels.jit import device, kernel, never_inline, piece, prefetch
+from stagewise.kernels.jit import device, kernel, never_inline, piece, prefetch, prefetch_near
 
 __all__ = ["Bins", "Pools", "add_rows", "build_columns", "build_share", "histogram_of_rows", "subtract_columns"]
 
-_AHEAD = 32
+_AHEAD, _NEAR = 32, 4
 """Rows between a prefetch and its use."""
 
 
@@ -50,34 +50,53 @@ def clear(out):
         out[q] = 0
 
 
+@piece
+def add_row(bins, p, word, fours, base, out):
+    """One row: out[column * 256 + bin] += word, four columns a step."""
+    q = base
+    for _ in range(fours):
+        out[q + np.uint64(bins[p])] += word
+        out[q + np.uint64(256) + np.uint64(bins[p + np.uint64(1)])] += word
+        out[q + np.uint64(512) + np.uint64(bins[p + np.uint64(2)])] += word
+        out[q + np.uint64(768) + np.uint64(bins[p + np.uint64(3)])] += word
+        p += np.uint64(4)
+        q += np.uint64(1024)
+
+
 @device
 def add_rows(bins, stride, words, rows, start, stop, c0, c1, out):
     """out[column * 256 + bin] += words[row] for rows[start:stop] and columns c0..c1 (multiples of four).
 
-    Four columns a step; rows further on are prefetched, which a gather of scattered rows needs. Indices are
+    Scattered rows are prefetched, into the second-level cache from afar and into the first from near. Indices are
     unsigned: signed ones are checked for being negative at every access.
     """
     never_inline()
-    one, four, step = np.uint64(1), np.uint64(4), np.uint64(1024)
+    one, fours = np.uint64(1), (c1 - c0) >> 2
     first, width, final = np.uint64(c0), np.uint64(stride), np.uint64(c1 - c0 - 1)
     k, end, last = np.uint64(start), np.uint64(stop), np.uint64(stop - 1)
     base = first * np.uint64(256)
-    fours = (c1 - c0) >> 2
+    if start < stop and np.int64(rows[last]) - np.int64(rows[k]) == stop - start - 1:  # ascending, so without gaps
+        i = np.uint64(rows[k])
+        end = i + (end - k)
+        while i < end:
+            add_row(bins, i * width + first, words[i], fours, base, out)
+            i += one
+        return
     while k < end:
-        ahead = np.uint64(rows[min(k + np.uint64(_AHEAD), last)])
+        ahead, near = (
+            np.uint64(rows[min(k + np.uint64(_AHEAD), last)]),
+            np.uint64(rows[min(k + np.uint64(_NEAR), last)]),
+        )
         p = ahead * width + first
         prefetch(bins, p)
         prefetch(bins, p + final)
         prefetch(words, ahead)
+        p = near * width + first
+        prefetch_near(bins, p)
+        prefetch_near(bins, p + final)
+        prefetch_near(words, near)
         i = np.uint64(rows[k])
-        word, p, q = words[i], i * width + first, base
-        for _ in range(fours):
-            out[q + np.uint64(bins[p])] += word
-            out[q + np.uint64(256) + np.uint64(bins[p + np.uint64(1)])] += word
-            out[q + np.uint64(512) + np.uint64(bins[p + np.uint64(2)])] += word
-            out[q + np.uint64(768) + np.uint64(bins[p + np.uint64(3)])] += word
-            p += four
-            q += step
+        add_row(bins, i * width + first, words[i], fours, base, out)
         k += one
 
 
