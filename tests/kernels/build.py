@@ -44,6 +44,7 @@ from stagewise.kernels.team import Team
 from stagewise.losses.regression import SquaredError
 from stagewise.params import TreeParams
 from stagewise.tree.forest import Forest, _masks
+from stagewise.tree.forest import _as as in_dtype_of
 from stagewise.tree.tree import Tree
 
 every_team = pytest.mark.parametrize("n_threads", [1, 2, 3, 8])
@@ -335,9 +336,10 @@ def predict_by(method: str, layout: Any, X: np.ndarray, out: np.ndarray, n_threa
     if method == "walks":
         run(n_threads, predict_walks, X, layout, first, last, out)
         return
-    columns, words = np.zeros((n_threads, X.shape[1], BLOCK), X.dtype), np.empty((n_threads, BLOCK), np.uint64)
+    columns = np.zeros((n_threads, 2, X.shape[1], BLOCK), X.dtype)
+    words = np.empty((n_threads, BLOCK), layout.keep.dtype if method == "masks" else np.uint32)
     kernel = predict_masks if method == "masks" else predict_levels
-    run(n_threads, kernel, X, layout, first, last, columns, words, out)
+    run(n_threads, kernel, X, in_dtype_of(layout, X.dtype), first, last, columns, words, out)
 
 
 # --- growth ----------------------------------------------------------------------------------------------------------

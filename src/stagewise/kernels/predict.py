@@ -1,9 +1,9 @@
 """Prediction from raw values, and applying a tree to binned rows.
 
 Trees of at most 64 leaves: the leaves of a tree are the bits of a word, numbered from left to right. A test that
-fails clears the leaves of its left subtree; when all tests are done, the lowest bit left is the leaf. Every test of a
-tree is applied to a whole block of rows before the next one, without a branch or a gather, which the compiler turns
-into vector code. (Lucchese et al., QuickScorer, SIGIR 2015, with rows instead of features in the inner loop.)
+fails clears the leaves of its left subtree; when all tests are done, the lowest bit left is the leaf. Tests are applied
+to a whole block of rows at a time, without a branch or a gather, which the compiler turns into vector code.
+(Lucchese et al., QuickScorer, SIGIR 2015, with rows instead of features in the inner loop.)
 
 Symmetric trees: the tests of the levels are the bits of the leaf's number.
 
@@ -35,8 +35,8 @@ __all__ = [
     "tree_leaves",
 ]
 
-BLOCK = 128
-"""Rows of a block: the leaf words and one column of values stay in the first-level cache."""
+BLOCK = 256
+"""Rows of a block: the leaf words and four columns of values stay in the first-level cache."""
 
 
 class Walks(NamedTuple):
@@ -53,13 +53,12 @@ class Walks(NamedTuple):
 
 
 class Masks(NamedTuple):
-    """The tests of all trees as masks over leaves; within a tree first those that send missing values right."""
+    """The tests of all trees as masks over leaves; tests without effect fill each tree up to a multiple of four."""
 
-    feature: np.ndarray  # int32
-    threshold: np.ndarray  # float64
-    keep: np.ndarray  # uint64: leaves that survive when the test fails
+    column: np.ndarray  # int32: 2 * feature, + 1 when missing values go left
+    threshold: np.ndarray  # float64; float32, rounded down, for float32 values
+    keep: np.ndarray  # uint32 or uint64: leaves that survive when the test fails
     start: np.ndarray  # int64 (n_trees + 1)
-    missing_left: np.ndarray  # int64 (n_trees): where the tests begin that send missing values left
     value: np.ndarray  # float64: leaf values, 64 a tree at the most
     value_start: np.ndarray  # int64 (n_trees)
     output: np.ndarray  # int64 (n_trees)
@@ -108,35 +107,47 @@ def level_tables(walks, depth, levels):
     return True
 
 
+@device
+def fill_block(X, a, n, columns):
+    """Lay rows a .. a + n out by column in columns[0]; if something is missing, also in columns[1] with -inf for it.
+
+    A test whose missing values go left reads the second copy, so every test is `value <= threshold`. Whether it is
+    there.
+    """
+    x = columns[0]
+    missing = False
+    for r in range(n):
+        for j in range(X.shape[1]):
+            v = X[a + r, j]
+            x[j, r] = v
+            missing |= v != v
+    if missing:
+        for j in range(X.shape[1]):
+            one, two = x[j], columns[1, j]
+            for r in range(n):
+                two[r] = one[r] if one[r] == one[r] else -np.inf
+    return np.int64(missing)
+
+
 @kernel
 def predict_levels(tid, n_threads, X, levels, t0, t1, columns, words, out):
     """As predict_masks, for symmetric trees."""
-    n_columns = X.shape[1]
     k0, k1 = share(0, X.shape[0], tid, n_threads)
     x, word = columns[tid], words[tid]
     for a in range(k0, k1, BLOCK):
         n = min(BLOCK, k1 - a)
-        for r in range(n):
-            for j in range(n_columns):
-                x[j, r] = X[a + r, j]
+        missing = fill_block(X, a, n, x)
         for t in range(t0, t1):
             for r in range(BLOCK):
                 word[r] = 0
             for q in range(levels.start[t], levels.start[t + 1]):
-                column, cut, bit = (
-                    x[levels.feature[q]],
-                    levels.threshold[q],
-                    np.uint64(1) << np.uint64(q - levels.start[t]),
-                )
-                if levels.missing_left[q]:
-                    for r in range(BLOCK):
-                        word[r] |= bit if column[r] > cut else np.uint64(0)
-                else:
-                    for r in range(BLOCK):
-                        word[r] |= np.uint64(0) if column[r] <= cut else bit
-            first, target = levels.value_start[t], out[levels.output[t]]
+                column, cut = x[levels.missing_left[q] & missing, levels.feature[q]], levels.threshold[q]
+                bit = np.uint32(1 << (q - levels.start[t]))
+                for r in range(BLOCK):
+                    word[r] |= np.uint32(0) if column[r] <= cut else bit
+            first, target = levels.value_start[t], out[levels.output[t], a : a + n]
             for r in range(n):
-                target[a + r] += levels.value[first + np.int64(word[r])]
+                target[r] += levels.value[first + np.int64(word[r])]
 
 
 @kernel
@@ -160,50 +171,55 @@ def leaf_masks(walks, out_count, masks, leaf_node):
         masks.start[t] = at
         masks.value_start[t] = at_value
         masks.output[t] = walks.output[t]
-        for side in range(2):
-            if side == 1:
-                masks.missing_left[t] = at
-            for k in range(e - s):
-                left = walks.left[s + k]
-                if left != k and walks.missing_left[s + k] == side:
-                    masks.feature[at] = walks.feature[s + k]
-                    masks.threshold[at] = walks.threshold[s + k]
-                    ones = (np.uint64(1) << np.uint64(out_count[left])) - np.uint64(1)
-                    masks.keep[at] = ~(ones << np.uint64(first[left]))
-                    at += 1
         for k in range(e - s):
-            if walks.left[s + k] == k:
+            left = walks.left[s + k]
+            if left != k:
+                masks.column[at] = 2 * walks.feature[s + k] + walks.missing_left[s + k]
+                masks.threshold[at] = walks.threshold[s + k]
+                ones = (np.uint64(1) << np.uint64(out_count[left])) - np.uint64(1)
+                masks.keep[at] = ~(ones << np.uint64(first[left]))
+                at += 1
+            else:
                 masks.value[at_value + first[k]] = walks.value[s + k]
+        while at == masks.start[t] or at % 4 != 0:
+            masks.column[at], masks.threshold[at], masks.keep[at] = 0, np.inf, ~np.uint64(0)
+            at += 1
         at_value += out_count[0]
     masks.start[n_trees] = at
 
 
 @kernel
 def predict_masks(tid, n_threads, X, masks, t0, t1, columns, words, out):
-    """out[output, row] += the leaf values of trees t0..t1. columns (n_threads, f, BLOCK) and words are scratch."""
-    n_columns = X.shape[1]
+    """out[output, row] += the leaf values of trees t0..t1. columns (n_threads, 2, f, BLOCK) and words are scratch.
+
+    Four tests a step: a third fewer loads and stores than one by one.
+    """
     k0, k1 = share(0, X.shape[0], tid, n_threads)
     x, word = columns[tid], words[tid]
-    full = ~np.uint64(0)
+    full = ~masks.keep.dtype.type(0)
     for a in range(k0, k1, BLOCK):
         n = min(BLOCK, k1 - a)
-        for r in range(n):
-            for j in range(n_columns):
-                x[j, r] = X[a + r, j]
+        missing = fill_block(X, a, n, x)
         for t in range(t0, t1):
             for r in range(BLOCK):
                 word[r] = full
-            for k in range(masks.start[t], masks.missing_left[t]):
-                column, cut, keep = x[masks.feature[k]], masks.threshold[k], masks.keep[k]
+            for k in range(masks.start[t], masks.start[t + 1], 4):
+                a0, a1, a2, a3 = masks.column[k], masks.column[k + 1], masks.column[k + 2], masks.column[k + 3]
+                c0, c1 = x[a0 & missing, a0 >> 1], x[a1 & missing, a1 >> 1]
+                c2, c3 = x[a2 & missing, a2 >> 1], x[a3 & missing, a3 >> 1]
+                h0, h1, h2, h3 = (
+                    masks.threshold[k],
+                    masks.threshold[k + 1],
+                    masks.threshold[k + 2],
+                    masks.threshold[k + 3],
+                )
+                m0, m1, m2, m3 = masks.keep[k], masks.keep[k + 1], masks.keep[k + 2], masks.keep[k + 3]
                 for r in range(BLOCK):
-                    word[r] &= full if column[r] <= cut else keep
-            for k in range(masks.missing_left[t], masks.start[t + 1]):
-                column, cut, keep = x[masks.feature[k]], masks.threshold[k], masks.keep[k]
-                for r in range(BLOCK):
-                    word[r] &= keep if column[r] > cut else full
-            first, target = masks.value_start[t], out[masks.output[t]]
+                    v = (full if c0[r] <= h0 else m0) & (full if c1[r] <= h1 else m1)
+                    word[r] &= v & (full if c2[r] <= h2 else m2) & (full if c3[r] <= h3 else m3)
+            first, target = masks.value_start[t], out[masks.output[t], a : a + n]
             for r in range(n):
-                target[a + r] += masks.value[first + np.int64(trailing_zeros(word[r]))]
+                target[r] += masks.value[first + np.int64(trailing_zeros(np.uint64(word[r])))]
 
 
 @device

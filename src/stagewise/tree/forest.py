@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -23,6 +24,8 @@ from stagewise.kernels.team import Team
 from stagewise.tree.tree import Tree
 
 __all__ = ["Forest"]
+
+Layout = TypeVar("Layout", Levels, Masks)
 
 _FEW_ROWS = 8
 """Under this many rows walking each tree beats testing all of its nodes for a whole block."""
@@ -87,12 +90,13 @@ class Forest:
             if n < _FEW_ROWS or (self.masks is None and self.levels is None):
                 team.run(predict_walks, X, self.walks, first, last, out)
                 return
-            columns = np.zeros((team.n_threads, X.shape[1], BLOCK), X.dtype)
-            words = np.empty((team.n_threads, BLOCK), np.uint64)
+            columns = np.zeros((team.n_threads, 2, X.shape[1], BLOCK), X.dtype)
             if self.levels is not None:
-                team.run(predict_levels, X, self.levels, first, last, columns, words, out)
-            else:
-                team.run(predict_masks, X, self.masks, first, last, columns, words, out)
+                words = np.empty((team.n_threads, BLOCK), np.uint32)
+                team.run(predict_levels, X, _as(self.levels, X.dtype), first, last, columns, words, out)
+            elif self.masks is not None:
+                words = np.empty((team.n_threads, BLOCK), self.masks.keep.dtype)
+                team.run(predict_masks, X, _as(self.masks, X.dtype), first, last, columns, words, out)
 
     def leaves(self, X: np.ndarray, n_threads: int = 1) -> np.ndarray:
         """(n_rows, n_trees): the node number of each row's leaf."""
@@ -117,18 +121,26 @@ def _levels(walks: Walks, node_depth: np.ndarray) -> Levels | None:
     return levels if level_tables(walks, node_depth, levels) else None
 
 
+def _as(layout: Layout, dtype: np.dtype[Any]) -> Layout:
+    """Thresholds of the values' own type. Rounded down to float32 they divide float32 values as they did before."""
+    if dtype == np.float64:
+        return layout
+    near = layout.threshold.astype(np.float32)
+    above = near.astype(np.float64) > layout.threshold
+    return layout._replace(threshold=np.where(above, np.nextafter(near, np.float32(-np.inf)), near))
+
+
 def _masks(walks: Walks, n_leaves: np.ndarray) -> Masks:
     n_trees, n_nodes, total = len(n_leaves), len(walks.left), int(n_leaves.sum())
-    n_tests = n_nodes - total
+    n_tests = int(np.maximum(4, -(-(n_leaves - 1) // 4) * 4).sum())
     masks = Masks(
-        feature=np.empty(n_tests, np.int32),
+        column=np.empty(n_tests, np.int32),
         threshold=np.empty(n_tests),
         keep=np.empty(n_tests, np.uint64),
         start=np.empty(n_trees + 1, np.int64),
-        missing_left=np.empty(n_trees, np.int64),
         value=np.empty(total),
         value_start=np.empty(n_trees, np.int64),
         output=np.empty(n_trees, np.int64),
     )
     leaf_masks(walks, np.empty(n_nodes, np.int64), masks, np.empty(n_nodes, np.int64))
-    return masks
+    return masks if n_leaves.max() > 32 else masks._replace(keep=masks.keep.astype(np.uint32))
