@@ -152,6 +152,11 @@ def multiclass_pairs(y: np.ndarray, f: np.ndarray, weight: np.ndarray, option: f
     return Losses(np.where(happened, -others, p) * w, p * others * classes / (classes - 1) * w, value * w)
 
 
+def sigmoid(raw: np.ndarray, factor: float) -> np.ndarray:
+    """Probabilities of the first and the second class, (n, 2)."""
+    return np.column_stack([special.expit(-factor * raw), special.expit(factor * raw)])
+
+
 def quantize(values: Sequence[float] | np.ndarray, scale: float) -> list[int]:
     """The nearest integers to values · scale, halves to even."""
     return [round(Fraction(float(v)) * Fraction(scale)) for v in values]
@@ -681,6 +686,7 @@ TWINS: dict[str, Callable[..., Any]] = {
     "pairs.multiclass_pairs": multiclass_pairs,
     "pairs.quantile_pairs": quantile_pairs,
     "pairs.quantize": quantize,
+    "pairs.sigmoid": sigmoid,
     "pairs.squared_error_pairs": squared_error_pairs,
     "pairs.tweedie_pairs": tweedie_pairs,
     "partition.partition_rows": partition_rows,

@@ -215,3 +215,16 @@ def test_quantize_on_threads(n_threads, narrow):
     assert alone.lost == team.lost
     g, _ = integers(grad, hess, chosen)
     assert team.lost == (np.count_nonzero((np.abs(g) < 8) & (grad != 0.0)) if narrow else 0)
+
+
+@every_team
+@pytest.mark.nojit
+@pytest.mark.parametrize("factor", [1.0, 2.0])
+def test_sigmoid(factor, n_threads):
+    """Probabilities of two classes; they add up to 1 and neither is lost when the other is nearly certain."""
+    raw = np.concatenate([np.random.default_rng(5).normal(size=40) * 8.0, [0.0, -0.0, 300.0, -300.0]])
+    out = np.empty((len(raw), 2))
+    for tid in range(n_threads):
+        pairs.sigmoid(tid, n_threads, raw, factor, out)
+    np.testing.assert_allclose(out, naive.sigmoid(raw, factor), rtol=1e-14)
+    np.testing.assert_allclose(out.sum(axis=1), 1.0, rtol=1e-15)

@@ -21,7 +21,7 @@ from kernels.build import (
     run,
     values_of,
 )
-from stagewise.kernels.predict import BLOCK, tree_leaves
+from stagewise.kernels.predict import BLOCK, TESTS, tree_leaves
 from stagewise.tree.forest import Forest
 from stagewise.tree.tree import Tree
 
@@ -200,7 +200,7 @@ def test_leaf_masks(n_leaves):
         column, threshold, keep = masks.column[a:b].tolist(), masks.threshold[a:b].tolist(), masks.keep[a:b].tolist()
         found = [(c & 1, c >> 1, h, m) for c, h, m in zip(column, threshold, keep, strict=True)]
         real = [test for test in found if test != (0, 0, np.inf, 2**bits - 1)]  # the others have no effect
-        assert len(found) % 4 == 0
+        assert len(found) % TESTS == 0
         assert sorted(real) == sorted((side, c, h, kept % 2**bits) for side, c, h, kept in tests)
         first = masks.value_start[t]
         np.testing.assert_array_equal(masks.value[first : first + len(leaves)], tree.value[leaves])

@@ -13,7 +13,6 @@ from stagewise.data.target import encode_labels, read_labels
 from stagewise.errors import InputError, ParameterError
 from stagewise.estimators.base import BaseGradientBoosting
 from stagewise.losses.base import Loss
-from stagewise.losses.classification import LogLoss
 from stagewise.losses.names import classification_loss
 
 __all__ = ["GradientBoostingClassifier"]
@@ -189,12 +188,7 @@ class GradientBoostingClassifier(ClassifierMixin, BaseGradientBoosting):
             raise
 
     def _probabilities(self, raw: np.ndarray) -> np.ndarray:
-        loss = self.model_.loss
-        if loss.n_outputs > 1:
-            return loss.predict(raw)
-        # a loss of one's own without a link: its raw prediction is taken as log-odds
-        p = LogLoss().predict(raw) if type(loss).predict is Loss.predict else loss.predict(raw)
-        return np.column_stack([1.0 - p, p])
+        return self.model_.loss.probabilities(raw)
 
     def _decide(self, raw: np.ndarray) -> np.ndarray:
         cost = self._cost()

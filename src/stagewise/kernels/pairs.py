@@ -28,6 +28,7 @@ __all__ = [
     "quantile_pairs",
     "quantize",
     "settle",
+    "sigmoid",
     "squared_error_pairs",
     "tweedie_pairs",
 ]
@@ -304,6 +305,20 @@ def widen_rows(grad, hess, packing, words, more_words):
         words[i] = np.int64(np.rint(grad[i] * packing.grad_scale))
         h = np.int64(np.rint(hess[i] * packing.hess_scale))
         more_words[i] = (h << packing.count_bits) + np.int64(1)
+
+
+@kernel
+def sigmoid(tid, n_threads, raw, factor, out):
+    """out[i] = (1 - p, p) with p = 1/(1 + e^(-factor * raw)): probabilities of two classes."""
+    a, b = share(0, raw.shape[0], tid, n_threads)
+    f, own = raw[a:b], out[a:b]
+    for i in range(b - a):
+        x = f[i] * factor
+        e = exact_exp(-abs(x))
+        likely = 1.0 / (1.0 + e)
+        unlikely = e * likely
+        own[i, 0] = unlikely if x >= 0.0 else likely
+        own[i, 1] = likely if x >= 0.0 else unlikely
 
 
 @kernel

@@ -20,9 +20,10 @@ import numpy as np
 
 from stagewise.errors import ParameterError
 from stagewise.kernels.leaves import NEWTON
+from stagewise.kernels.pairs import sigmoid
 from stagewise.losses.custom import compiled_pairs
 
-__all__ = ["Loss", "as_loss"]
+__all__ = ["Loss", "as_loss", "two_class"]
 
 
 class Loss:
@@ -75,8 +76,24 @@ class Loss:
         """Raw predictions (n_outputs, n_rows) on the scale of y: (n_rows,), or (n_rows, K) probabilities."""
         return raw[0]
 
+    def probabilities(self, raw: np.ndarray) -> np.ndarray:
+        """Raw predictions as probabilities (n_rows, K). Without a link of its own, a loss's f is taken as log-odds."""
+        if self.n_outputs > 1:
+            return self.predict(raw)
+        if type(self).predict is Loss.predict:
+            return two_class(raw[0], 1.0)
+        p = self.predict(raw)
+        return np.column_stack([1.0 - p, p])
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
+
+
+def two_class(f: np.ndarray, factor: float) -> np.ndarray:
+    """(1 - p, p) with p = 1/(1 + e^(-factor·f)), (n_rows, 2)."""
+    out = np.empty((len(f), 2))
+    sigmoid(0, 1, f, factor, out)
+    return out
 
 
 def as_loss(loss: Any) -> Loss:

@@ -6,14 +6,9 @@ import numpy as np
 
 from stagewise.kernels.leaves import EXPONENTIAL
 from stagewise.kernels.pairs import exponential_pairs, log_loss_pairs, multiclass_pairs
-from stagewise.losses.base import Loss
+from stagewise.losses.base import Loss, two_class
 
 __all__ = ["Exponential", "LogLoss", "MulticlassLogLoss"]
-
-
-def _sigmoid(x: np.ndarray) -> np.ndarray:
-    e = np.exp(-np.abs(x))
-    return np.where(x >= 0.0, 1.0, e) / (1.0 + e)
 
 
 _RAREST = 1e-16
@@ -39,7 +34,10 @@ class LogLoss(Loss):
         return _log_odds(mean)
 
     def predict(self, raw: np.ndarray) -> np.ndarray:
-        return _sigmoid(raw[0])
+        return self.probabilities(raw)[:, 1]
+
+    def probabilities(self, raw: np.ndarray) -> np.ndarray:
+        return two_class(raw[0], 1.0)
 
 
 class Exponential(Loss):
@@ -57,7 +55,10 @@ class Exponential(Loss):
         return 0.5 * _log_odds(mean)
 
     def predict(self, raw: np.ndarray) -> np.ndarray:
-        return _sigmoid(2.0 * raw[0])
+        return self.probabilities(raw)[:, 1]
+
+    def probabilities(self, raw: np.ndarray) -> np.ndarray:
+        return two_class(raw[0], 2.0)
 
 
 class MulticlassLogLoss(Loss):

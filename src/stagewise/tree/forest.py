@@ -10,6 +10,7 @@ import numpy as np
 
 from stagewise.kernels.predict import (
     BLOCK,
+    TESTS,
     Levels,
     Masks,
     Walks,
@@ -132,7 +133,7 @@ def _as(layout: Layout, dtype: np.dtype[Any]) -> Layout:
 
 def _masks(walks: Walks, n_leaves: np.ndarray) -> Masks:
     n_trees, n_nodes, total = len(n_leaves), len(walks.left), int(n_leaves.sum())
-    n_tests = int(np.maximum(4, -(-(n_leaves - 1) // 4) * 4).sum())
+    n_tests = int(np.maximum(TESTS, -(-(n_leaves - 1) // TESTS) * TESTS).sum())
     masks = Masks(
         column=np.empty(n_tests, np.int32),
         threshold=np.empty(n_tests),
