@@ -27,13 +27,20 @@ __all__ = ["CpuBackend", "Grown", "threads_for"]
 _POOL_BYTES = 1 << 28
 """Room for histograms of waiting leaves; beyond it histograms are built again when needed, with the same result."""
 
-_WORK_A_THREAD = 150_000
-"""Row × column steps of a root histogram that are worth a thread."""
+_WORK_A_THREAD = 500_000
+"""Work on a tree, in nanoseconds, that is worth a thread: waiting for each other costs a tree about that much."""
 
 
-def threads_for(n_rows: int, n_columns: int, n_jobs: int) -> int:
-    """Threads that pay for a table of this size: none waits longer than it works."""
-    return max(1, min(n_jobs, n_rows * n_columns // _WORK_A_THREAD))
+def threads_for(n_rows: int, n_columns: int, params: TreeParams, n_jobs: int) -> int:
+    """Threads that pay: none waits longer than it works. The model does not depend on it.
+
+    A tree's histograms take some 2 visits of each value at 0.45 ns, its split search 0.27 µs for each column of twice
+    its leaves. Measured with 20 columns: at 10,000 rows a second thread made a fit 17 % slower, at 20,000 it broke
+    even; with 100 columns it made one of 2,000 rows 30 % faster.
+    """
+    leaves = min(params.max_leaf_nodes, max(2, n_rows // params.min_samples_leaf))
+    work = (0.9 * n_rows + 540.0 * leaves) * n_columns
+    return max(1, min(n_jobs, int(work / _WORK_A_THREAD)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -96,7 +96,7 @@ class BaseGradientBoosting(BaseEstimator):
             before=before,
             raw=raw,
         )
-        model = boost(problem, tree, params, self._callbacks(), threads_for(n, f, n_jobs))
+        model = boost(problem, tree, params, self._callbacks(), threads_for(n, f, tree, n_jobs))
         self._keep(model)
         return self
 
