@@ -193,7 +193,7 @@ def check_destination(path: Path, overwrite: bool) -> None:
 def save_model(model: Any, path: Path) -> None:
     """Write the model beside its destination and move it there, so that no half-written file is ever left.
 
-    A pickle for now: the only place that knows it.
+    It is a pickle; no other place knows that.
     """
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:

@@ -1,11 +1,13 @@
 """The stage loop: forward stagewise additive modelling. There is no other loop in this library.
 
-pairs = rule.pairs(loss, y, raw)             # (grad, hess) per row, per output
-rows  = sampler(stage)                       # which rows
-term  = learner.fit(data, pairs, rows)       # a tree
-term  = rule.finish(term, loss, y, raw)      # leaf re-fit
-raw  += rate * term
-monitor(...)                                 # history, stopping, progress
+    rows  = sampler(stage)                       # which rows
+    grown = learner.fit(pairs, rows)             # the structure of a tree
+    tree  = rule.finish(grown, pairs, raw)       # its leaves re-fitted, times the rate
+    raw  += tree
+    pairs = maker(raw)                           # (grad, hess) per row, per output; the deviance of the stage
+    monitor(...)                                 # history, stopping, progress
+
+What differs between methods is in the objects that are plugged into it.
 """
 
 from __future__ import annotations

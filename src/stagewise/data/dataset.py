@@ -1,8 +1,10 @@
 """A Dataset: a table binned once, ready for any number of fits.
 
-ds = sw.Dataset(X, y)
-for depth in (3, 5, 7):
-    GradientBoostingRegressor(max_depth=depth).fit(ds)
+    ds = sw.Dataset(X, y)
+    for depth in (3, 5, 7):
+        GradientBoostingRegressor(max_depth=depth).fit(ds)
+
+The model is the same as from X and y themselves, with the same weights.
 """
 
 from __future__ import annotations
