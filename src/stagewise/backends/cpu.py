@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import time
 from dataclasses import dataclass
 
 import numpy as np
 
+from stagewise.backends.pace import Pace
 from stagewise.data.dataset import padded_cuts
 from stagewise.kernels.exact import Packing, hash_values, limb_bits, packing, power_above
 from stagewise.kernels.grow import LEAFWISE, LEVELWISE, Nodes, Shape, Work, grow
@@ -31,6 +33,12 @@ _WORK_A_THREAD = 500_000
 """Work on a tree, in nanoseconds, that is worth a thread: waiting for each other costs a tree about that much."""
 
 
+def tree_work(n_rows: int, n_columns: int, params: TreeParams) -> float:
+    """Nanoseconds that one thread needs for a tree, roughly."""
+    leaves = min(params.max_leaf_nodes, max(2, n_rows // params.min_samples_leaf))
+    return (0.9 * n_rows + 540.0 * leaves) * n_columns
+
+
 def threads_for(n_rows: int, n_columns: int, params: TreeParams, n_jobs: int) -> int:
     """Threads that pay: none waits longer than it works. The model does not depend on it.
 
@@ -38,9 +46,7 @@ def threads_for(n_rows: int, n_columns: int, params: TreeParams, n_jobs: int) ->
     its leaves. Measured with 20 columns: at 10,000 rows a second thread made a fit 17 % slower, at 20,000 it broke
     even; with 100 columns it made one of 2,000 rows 30 % faster.
     """
-    leaves = min(params.max_leaf_nodes, max(2, n_rows // params.min_samples_leaf))
-    work = (0.9 * n_rows + 540.0 * leaves) * n_columns
-    return max(1, min(n_jobs, int(work / _WORK_A_THREAD)))
+    return max(1, min(n_jobs, int(tree_work(n_rows, n_columns, params) / _WORK_A_THREAD)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,6 +83,7 @@ class CpuBackend:
         self._keys = np.empty(0, np.uint64)
         self._key_counts = np.empty(0, np.int64)
         self._padded_cuts = padded_cuts(cuts)
+        self._pace = Pace(self.team.n_threads, 1e-9 * tree_work(self.n_training, self.n_columns, params))
         self._make_room()
 
     def __enter__(self) -> CpuBackend:
@@ -166,9 +173,12 @@ class CpuBackend:
             self.clock,
         )
         function = grow_symmetric if params.growth == "symmetric" else grow
+        self.team.active = self._pace.threads
+        began = time.perf_counter()
         n_nodes = self.team.run(
             function, self.bins, index, n_rows, chosen, self._limits(chosen, key), shape, self._pools, work, nodes
         )
+        self._pace.note(time.perf_counter() - began)
         self.labels[rest] = n_nodes  # not a node: these rows take no part
         return self._harvest(n_nodes, chosen)
 

@@ -184,7 +184,7 @@ def select_quantile(keys, counts, start, stop, alpha, table):
     value = key_value(prefix)
     if np.float64(reached) == target and reached < total:
         upper = key_value(above)
-        return value + 0.5 * (upper - value)
+        return 0.5 * value + 0.5 * upper  # rounded once, also where the two nearly cancel
     return value
 
 

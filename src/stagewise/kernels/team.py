@@ -86,6 +86,7 @@ class Team:
                 break
             self._jobs.append(jobs)
         self.n_threads = 1 + len(self._jobs)
+        self.active = self.n_threads  # how many work; backends/pace.py lowers it while the machine is busy
 
     def _work(self, tid: int, jobs: queue.SimpleQueue[tuple[Callable[..., Any], int, tuple[Any, ...]] | None]) -> None:
         while (job := jobs.get()) is not None:
@@ -100,8 +101,8 @@ class Team:
             self._done.put(error)
 
     def run(self, function: Callable[..., Any], *args: Any, n_threads: int | None = None) -> Any:
-        """Run a kernel on n_threads (all by default); the result of thread 0."""
-        n_threads = min(n_threads or self.n_threads, self.n_threads)
+        """Run a kernel on n_threads (the active ones by default); the result of thread 0."""
+        n_threads = min(n_threads or self.active, self.n_threads)
         self.gate[:] = 0
         if n_threads == 1:
             return function(0, 1, *args)
