@@ -35,8 +35,6 @@ _NO_ROWS = np.empty(0, np.uint32)
 class BaseGradientBoosting(BaseEstimator):
     """Parameters and machinery; the subclasses say what y means."""
 
-    _parameter_names: tuple[str, ...]
-
     # --- what a subclass says ----------------------------------------------------------------------------------------
 
     def _read_y(self, y: Any, n_rows: int) -> np.ndarray:
