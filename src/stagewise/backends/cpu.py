@@ -142,6 +142,7 @@ class CpuBackend:
         "Too many": more than half of the rows keep under four bits of their gradient (a few huge ones set the scale).
         """
         chosen = packing(*peaks, self.n_training, narrow=not wide, constant_hess=constant)
+        self._lost[:] = 0  # threads that pause now (see pace.py) must not leave their last count
         if chosen.narrow:
             self.team.run(quantize, grad, hess, chosen, self._words, self._more_words, self._lost)
             if 2 * int(self._lost[: self.team.n_threads, 0].sum()) <= self.n_training:
