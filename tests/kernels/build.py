@@ -520,7 +520,7 @@ def split_of(
     limits = backend._limits(chosen, np.uint64(key))
     gain = best_split(
         pools, wide, 0, backend.bins.n_bins, node, tuple(int(t) for t in totals), limits, chosen,
-        np.zeros((6, 256), np.int64), np.zeros(256), out,
+        np.zeros(256), out,
     )  # fmt: skip
     fields = [int(out[k]) for k in (COLUMN, BIN, MISSING_LEFT, GRAD_LEFT, HESS_LEFT, COUNT_LEFT)]
     return Found(float(gain), fields[0], fields[1], fields[2], (fields[3], fields[4], fields[5]))

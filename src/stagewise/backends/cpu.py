@@ -115,7 +115,6 @@ class CpuBackend:
         self._rows = np.empty((2, self.n_rows), np.uint32)
         self.labels = np.empty(self.n_rows, np.int32)
         self._scratch = (
-            np.zeros((threads, 2, 256), np.int64),
             np.zeros((threads, 3, 256)),
             np.zeros((threads, 2, N_FIELDS), np.int64),
             np.zeros((threads, 8)),

@@ -75,7 +75,8 @@ def add_rows(bins, stride, words, rows, start, stop, c0, c1, out):
     first, width, final = np.uint64(c0), np.uint64(stride), np.uint64(c1 - c0 - 1)
     k, end, last = np.uint64(start), np.uint64(stop), np.uint64(stop - 1)
     base = first * np.uint64(256)
-    if start < stop and np.int64(rows[last]) - np.int64(rows[k]) == stop - start - 1:  # ascending, so without gaps
+    # whole rows without gaps (they are ascending) need no prefetch: the processor sees the pattern
+    if c1 - c0 == stride and start < stop and np.int64(rows[last]) - np.int64(rows[k]) == stop - start - 1:
         i = np.uint64(rows[k])
         end = i + (end - k)
         while i < end:
@@ -216,6 +217,40 @@ def subtract_columns(pools, packing, parent_wide, parent, small_wide, small, big
     for q in range(n):
         h = (ph[q] >> packing.count_bits) * hess_field
         b[q] = (pg[q] << packing.grad_shift) + (h << packing.hess_shift) + (ph[q] & mask) - s[q]
+
+
+@piece
+def padded(n_bins):
+    """Entries of a column that are read as running sums: a multiple of 8, so that no vector loop has a remainder."""
+    return (n_bins + 7) & -8
+
+
+@device
+def run_up(words, n_bins):
+    """Replace a column's entries by running sums over its bins; the last entry becomes the sum of all, missing too."""
+    total = np.int64(0)
+    for b in range(n_bins):
+        total += words[b]
+        words[b] = total
+    for b in range(n_bins, min(padded(n_bins), 255)):
+        words[b] = total
+    words[255] += total
+
+
+@device
+def accumulate(pools, wide, slot, n_bins, c0, c1):
+    """Turn the histogram in a slot into running sums, as the search wants it, for columns c0..c1.
+
+    Done once for a histogram that was built from rows: the difference of running sums is the running sum of the
+    differences, so the larger child's come with the subtraction. (Sums of packed words are packed sums.)
+    """
+    never_inline()
+    for j in range(c0, min(c1, n_bins.shape[0])):
+        if wide:
+            run_up(pools.grad[slot, j * 256 : j * 256 + 256], n_bins[j])
+            run_up(pools.hess[slot, j * 256 : j * 256 + 256], n_bins[j])
+        else:
+            run_up(pools.packed[slot, j * 256 : j * 256 + 256], n_bins[j])
 
 
 @kernel

@@ -9,6 +9,9 @@ less a part that is the same for every split of the node when l2 > 0. A + B is t
 search compares (a·B - b·A)² / (A·B): one division, no cancellation, and the same bits for mirrored columns.
 With l1 > 0 the sums are shrunk first and the identity no longer holds; then the plain form is used.
 
+The search reads histograms as running sums (`histogram.accumulate`): the entry of a bin is what lies left of a split
+after it, the last entry the whole node.
+
 Ties go to the lowest column, then to missing values on the right, then to the lowest bin.
 """
 
@@ -19,7 +22,8 @@ from typing import NamedTuple
 import numpy as np
 
 from stagewise.kernels.exact import mix
-from stagewise.kernels.jit import device, float_bits, from_bits, kernel, never_inline
+from stagewise.kernels.histogram import accumulate, padded
+from stagewise.kernels.jit import device, float_bits, from_bits, kernel, never_inline, piece
 from stagewise.kernels.partition import MISSING
 
 __all__ = ["COLUMN", "Limits", "NOT_SEEN", "N_FIELDS", "best_split", "column_threshold", "scan_columns", "split_gains"]
@@ -54,34 +58,6 @@ def shrink(g, l1):
 
 
 @device
-def run_sums(pools, wide, slot, column, n_bins, all_bins, out):
-    """Running sums of a column's bins, still packed: out[0, k], and out[1, k] for wide histograms; how many.
-
-    Sums of packed words are packed sums. Unless `all_bins`, empty bins are left out: a split after one is the split
-    after the bin before. One store a bin and word: unpacking here took three times as long.
-    """
-    first, second = out[0], out[1]
-    always, n = np.uint64(all_bins), np.uint64(0)
-    base = column * 256
-    if wide:
-        grad, hess = pools.grad[slot, base : base + 256], pools.hess[slot, base : base + 256]
-        g, h = np.int64(0), np.int64(0)
-        for b in range(n_bins):
-            g += grad[b]
-            h += hess[b]
-            first[n], second[n] = g, h
-            n += np.uint64(hess[b] != 0) | always
-    else:
-        packed = pools.packed[slot, base : base + 256]
-        g = np.int64(0)
-        for b in range(n_bins):
-            g += packed[b]
-            first[n] = g
-            n += np.uint64(packed[b] != 0) | always
-    return np.int64(n)
-
-
-@device
 def unpack(wide, first, second, packing):
     """(grad, hess, count) of a packed or wide sum."""
     if wide:
@@ -92,25 +68,14 @@ def unpack(wide, first, second, packing):
 
 
 @device
-def missing_sums(pools, wide, slot, column, packing):
-    """(grad, hess, count) of the missing values of a column."""
-    q = column * 256 + MISSING
+def running_sums(pools, wide, slot, column, n_bins):
+    """A column's running sums (the same array twice when packed), and the words of what is missing in it."""
+    base = column * 256
     if wide:
-        return unpack(True, pools.grad[slot, q], pools.hess[slot, q], packing)
-    return unpack(False, pools.packed[slot, q], np.int64(0), packing)
-
-
-@device
-def bin_of(pools, wide, slot, column, k):
-    """The number of the k-th bin that is not empty."""
-    base, b = column * 256, 0
-    while True:
-        word = pools.hess[slot, base + b] if wide else pools.packed[slot, base + b]
-        if word != 0:
-            if k == 0:
-                return b
-            k -= 1
-        b += 1
+        first, second = pools.grad[slot, base : base + 256], pools.hess[slot, base : base + 256]
+        return first, second, first[MISSING] - first[n_bins - 1], second[MISSING] - second[n_bins - 1]
+    first = pools.packed[slot, base : base + 256]
+    return first, first, first[MISSING] - first[n_bins - 1], np.int64(0)
 
 
 @device
@@ -132,29 +97,65 @@ def split_value(gl, hl, cl, G, H, C, limits, packing):
 
 
 @device
-def split_gains(wide, sums, n, add_g, add_h, add_c, G, H, C, limits, packing, out):
+def split_gains(wide, first, second, n, more, more_second, G, H, C, limits, packing, out):
     """out[k] = the comparison value of the split after entry k of the running sums; the largest of them.
 
-    add_* is what goes left in any case: the missing values, or nothing. The largest is found on the bits of the
-    floats, which order non-negative floats as integers do: the compiler vectorises that and not the other.
+    more, more_second: words of what goes left in any case, the missing values or nothing. The largest is found on the
+    bits of the floats, which order non-negative floats as integers do: the compiler vectorises that and not the other.
     """
-    first, second = sums[0], sums[1]
     top = float_bits(-1.0)
     if wide:
         for k in range(n):
-            g, h, c = unpack(True, first[k], second[k], packing)
-            value = split_value(g + add_g, h + add_h, c + add_c, G, H, C, limits, packing)
+            g, h, c = unpack(True, first[k] + more, second[k] + more_second, packing)
+            value = split_value(g, h, c, G, H, C, limits, packing)
             out[k] = value
             bits = float_bits(value)
             top = bits if bits > top else top
     else:
         for k in range(n):
-            g, h, c = unpack(False, first[k], np.int64(0), packing)
-            value = split_value(g + add_g, h + add_h, c + add_c, G, H, C, limits, packing)
+            g, h, c = unpack(False, first[k] + more, np.int64(0), packing)
+            value = split_value(g, h, c, G, H, C, limits, packing)
             out[k] = value
             bits = float_bits(value)
             top = bits if bits > top else top
     return from_bits(top)
+
+
+@piece
+def beats(g, h, c, least, lightest, count_room, hess_room, whole, G, l2, slack, bar):
+    """1 when a split with these left sums is allowed and may have a comparison value above the bar, 0 otherwise."""
+    x, u = np.float64(g), np.float64(h) + l2
+    d = abs(x * whole - G * u) + slack
+    fits = (np.uint64(c - least) <= count_room) & (np.uint64(h - lightest) <= hess_room)
+    return np.int64(fits & (d * d > bar * (u * (whole - u))))
+
+
+@device
+def may_beat(wide, first, second, n, more, more_second, G, H, C, limits, packing, best):
+    """Whether one of the splits that `split_gains` would look at might have a comparison value above `best`.
+
+    Asked without a division, the dearest part of the search, and in units of the integers: most columns of a node are
+    settled here. a·B - b·A is a·(A + B) - (a + b)·A; `slack` covers what rounding does to either form.
+    """
+    least = limits.min_samples_leaf
+    lightest = max(np.int64(1), np.int64(np.ceil(min(limits.min_child_weight / packing.hess_unit, 4e18))))
+    if C < 2 * least or H < 2 * lightest:
+        return False
+    count_room, hess_room = np.uint64(C - 2 * least), np.uint64(H - 2 * lightest)
+    l2 = limits.l2 / packing.hess_unit
+    whole, total = H + 2.0 * l2, np.float64(G)
+    bar = (best - abs(best) * 2.0**-40) / (packing.grad_unit * packing.grad_unit)
+    slack = 2.0**-48 * C * (1.0 / packing.grad_unit + 1.0) * whole
+    hits = np.int64(0)
+    if wide:
+        for k in range(n):
+            g, h, c = unpack(True, first[k] + more, second[k] + more_second, packing)
+            hits += beats(g, h, c, least, lightest, count_room, hess_room, whole, total, l2, slack, bar)
+    else:
+        for k in range(n):
+            g, h, c = unpack(False, first[k] + more, np.int64(0), packing)
+            hits += beats(g, h, c, least, lightest, count_room, hess_room, whole, total, l2, slack, bar)
+    return hits > 0
 
 
 @device
@@ -198,13 +199,12 @@ def column_threshold(key, n_columns, eligible, wanted):
 
 
 @device
-def scan_columns(pools, wide, slot, c0, c1, n_bins, node, G, H, C, limits, packing, sums, gains, out):
-    """The best split over columns c0..c1: its comparison value, -1 when there is none; the record goes to `out`.
+def scan_columns(pools, wide, slot, c0, c1, n_bins, node, G, H, C, limits, packing, gains, best, out):
+    """The best split over columns c0..c1, if it is better than `best`: its record goes to `out`; the new best value.
 
-    sums (int64, 2 x 256) and gains (float64, 256) are scratch.
+    gains (float64, 256) is scratch.
     """
     never_inline()
-    best = -1.0
     n_columns = n_bins.shape[0]
     key = limits.key + np.uint64(node)
     sampled = limits.max_columns < n_columns
@@ -212,32 +212,36 @@ def scan_columns(pools, wide, slot, c0, c1, n_bins, node, G, H, C, limits, packi
     if sampled:
         threshold = column_threshold(key, n_columns, limits.tree_columns, limits.max_columns)
     for j in range(c0, min(c1, n_columns)):
-        n = n_bins[j]
         if not limits.tree_columns[j] or (sampled and mix(key, j) > threshold):
             continue
-        n = run_sums(pools, wide, slot, j, n, False, sums)
-        g, h, c = missing_sums(pools, wide, slot, j, packing)
-        # missing right; the last bin is a candidate only when something is missing: values left, missing right
-        for side in range(2 if c > 0 else 1):
-            stop = n if c > 0 and side == 0 else n - 1
-            top = split_gains(wide, sums, stop, side * g, side * h, side * c, G, H, C, limits, packing, gains)
+        n = padded(n_bins[j])
+        first, second, miss, miss_second = running_sums(pools, wide, slot, j, n_bins[j])
+        missing = miss != 0 or miss_second != 0
+        # missing right, then left; the last bin is a candidate only when something is missing: values left, missing
+        # right. Otherwise nothing is on its right, which is not allowed.
+        for side in range(2 if missing else 1):
+            if limits.l1 == 0.0 and not may_beat(
+                wide, first, second, n, side * miss, side * miss_second, G, H, C, limits, packing, best
+            ):
+                continue
+            top = split_gains(wide, first, second, n, side * miss, side * miss_second, G, H, C, limits, packing, gains)
             if top > best:
-                k = 0
+                k = 0  # the first of equals: after a bin with rows in it
                 while gains[k] != top:
                     k += 1
                 best = top
-                gl, hl, cl = unpack(wide, sums[0, k], sums[1, k], packing)
-                out[COLUMN], out[BIN] = j, bin_of(pools, wide, slot, j, k)
-                out[MISSING_LEFT] = side if c > 0 else NOT_SEEN
-                out[GRAD_LEFT], out[HESS_LEFT], out[COUNT_LEFT] = gl + side * g, hl + side * h, cl + side * c
+                g, h, c = unpack(wide, first[k] + side * miss, second[k] + side * miss_second, packing)
+                out[COLUMN], out[BIN], out[MISSING_LEFT] = j, k, side if missing else NOT_SEEN
+                out[GRAD_LEFT], out[HESS_LEFT], out[COUNT_LEFT] = g, h, c
     return best
 
 
 @kernel
-def best_split(pools, wide, slot, n_bins, node, totals, limits, packing, sums, gains, out):
-    """The best split of one histogram over all columns, with one thread; its improvement, or -1."""
+def best_split(pools, wide, slot, n_bins, node, totals, limits, packing, gains, out):
+    """The best split of one histogram (not yet accumulated) over all columns, with one thread; its improvement, or -1."""
     G, H, C = totals
+    accumulate(pools, wide, slot, n_bins, 0, n_bins.shape[0])
     value = scan_columns(
-        pools, wide, slot, 0, n_bins.shape[0], n_bins, node, G, H, C, limits, packing, sums, gains, out
+        pools, wide, slot, 0, n_bins.shape[0], n_bins, node, G, H, C, limits, packing, gains, -1.0, out
     )
     return improvement(value, G, H, limits, packing) if value > 0.0 else -1.0

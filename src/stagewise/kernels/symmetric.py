@@ -19,14 +19,15 @@ from stagewise.kernels.grow import (
     add_children,
     assign_slots,
     begin,
-    build_histograms,
+    build_rest,
+    build_shared,
     can_split,
     columns_of,
     is_wide,
     label_leaves,
     partition_node,
     smaller_child,
-    total_root,
+    totals_of,
 )
 from stagewise.kernels.jit import device, kernel, never_inline
 from stagewise.kernels.split import (
@@ -39,9 +40,8 @@ from stagewise.kernels.split import (
     NOT_SEEN,
     column_threshold,
     improvement,
-    missing_sums,
     noise,
-    run_sums,
+    running_sums,
     split_gains,
     split_value,
     unpack,
@@ -52,11 +52,11 @@ __all__ = ["grow_symmetric"]
 
 
 @device
-def add_gains(wide, sums, n, add_g, add_h, add_c, node, state, limits, packing, gains, total):
+def add_gains(wide, first, second, n, more, more_second, node, state, limits, packing, gains, total):
     """total[b] += the improvement of the split after bin b in one node; nothing where it is not allowed there."""
     never_inline()
     G, H, C = state[node, GRAD], state[node, HESS], state[node, STOP] - state[node, START]
-    split_gains(wide, sums, n, add_g, add_h, add_c, G, H, C, limits, packing, gains)
+    split_gains(wide, first, second, n, more, more_second, G, H, C, limits, packing, gains)
     for b in range(n):
         if gains[b] >= 0.0:
             total[b] += improvement(gains[b], G, H, limits, packing)
@@ -69,7 +69,7 @@ def scan_level(bins, nodes, first, last, level, limits, shape, packing, pools, w
     best = 0.0
     c0, c1 = columns_of(bins.stride, tid, n_threads)
     n_columns = bins.n_bins.shape[0]
-    sums, gains, found = work.sums[tid], work.gains[tid, 0], work.found[tid, 0]
+    gains, found = work.gains[tid, 0], work.found[tid, 0]
     key = limits.key + np.uint64(level)
     sampled = limits.max_columns < n_columns
     threshold = np.uint64(0)
@@ -85,13 +85,12 @@ def scan_level(bins, nodes, first, last, level, limits, shape, packing, pools, w
         for node in range(first, last):
             if can_split(nodes.state, node, limits.min_samples_leaf, shape.max_depth):
                 wide, slot = is_wide(nodes.state, node, packing), nodes.state[node, SLOT]
-                run_sums(pools, wide, slot, j, n, True, sums)
-                g, h, c = missing_sums(pools, wide, slot, j, packing)
-                missing |= c > 0
+                first_word, second_word, miss, miss_second = running_sums(pools, wide, slot, j, n)
+                missing |= miss != 0 or miss_second != 0
                 for side in range(2):
                     add_gains(
-                        wide, sums, n - side, side * g, side * h, side * c, node, nodes.state, limits, packing,
-                        gains, work.gains[tid, 1 + side],
+                        wide, first_word, second_word, n - side, side * miss, side * miss_second, node, nodes.state,
+                        limits, packing, gains, work.gains[tid, 1 + side],
                     )  # fmt: skip
         for side in range(2 if missing else 1):
             total = work.gains[tid, 1 + side]
@@ -103,15 +102,13 @@ def scan_level(bins, nodes, first, last, level, limits, shape, packing, pools, w
 
 
 @device
-def take_split(bins, nodes, node, found, limits, packing, pools, sums):
+def take_split(bins, nodes, node, found, limits, packing, pools):
     """Write the level's split as this node's, with its sums and its own improvement; none where it is not allowed."""
     state = nodes.state
     j, b, side = found[COLUMN], found[BIN], np.int64(found[MISSING_LEFT] == 1)
     wide, slot = is_wide(state, node, packing), state[node, SLOT]
-    run_sums(pools, wide, slot, j, bins.n_bins[j], True, sums)
-    g, h, c = missing_sums(pools, wide, slot, j, packing)
-    gl, hl, cl = unpack(wide, sums[0, b], sums[1, b], packing)
-    gl, hl, cl = gl + side * g, hl + side * h, cl + side * c
+    first, second, miss, miss_second = running_sums(pools, wide, slot, j, bins.n_bins[j])
+    gl, hl, cl = unpack(wide, first[b] + side * miss, second[b] + side * miss_second, packing)
     G, H, C = state[node, GRAD], state[node, HESS], state[node, STOP] - state[node, START]
     value = split_value(gl, hl, cl, G, H, C, limits, packing)
     nodes.gain[node] = -1.0
@@ -137,7 +134,7 @@ def choose_level(bins, nodes, first, last, limits, shape, packing, pools, work, 
     for node in range(first, last):
         nodes.gain[node] = -1.0
         if good and can_split(nodes.state, node, limits.min_samples_leaf, shape.max_depth):
-            take_split(bins, nodes, node, work.found[best, 0], limits, packing, pools, work.sums[0])
+            take_split(bins, nodes, node, work.found[best, 0], limits, packing, pools)
 
 
 @kernel
@@ -153,12 +150,16 @@ def grow_symmetric(tid, n_threads, bins, index, n_rows, packing, limits, shape, 
         if parent >= 0 or at < 0:
             if tid == 0:
                 assign_slots(state, work.free, work.room, packing, parent, small, big, parent >= 0)
-            if barrier(work.gate, n_threads) or build_histograms(
+            if barrier(work.gate, n_threads) or build_shared(
                 bins, nodes, parent, small, big, True, parent >= 0, work, packing, pools, tid, n_threads
             ):
                 return -1
-            if parent < 0 and total_root(nodes, work, packing, pools, tid, n_threads):
-                return -1
+            c0, c1 = columns_of(bins.stride, tid, n_threads)
+            build_rest(bins, nodes, parent, small, big, True, parent >= 0, work, packing, pools, tid, n_threads, c0, c1)
+            if parent < 0 and c0 == 0 and c1 > 0:
+                state[0, GRAD], state[0, HESS] = totals_of(
+                    pools, is_wide(state, 0, packing), state[0, SLOT], np.int64(0), packing
+                )
             at = max(at, first - 1)
         parent = np.int64(-1)
         at += 1
