@@ -28,6 +28,7 @@ from typer.core import TyperGroup
 import stagewise as sw
 from stagewise._version import __version__
 from stagewise.errors import InputError, StagewiseError
+from stagewise.kernels.cache import announce
 
 __all__ = ["app", "main"]
 
@@ -295,6 +296,7 @@ def demo(
 def warmup() -> None:
     """Compile the kernels now, so that the first real fit does not wait for it."""
     console = Console(highlight=False)
+    announce.silent = True  # the bar below says it
     cases = list(warmup_cases())
     began = time.perf_counter()
     line = (TextColumn("compiling"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))

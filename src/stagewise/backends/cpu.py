@@ -11,10 +11,12 @@ import numpy as np
 from stagewise.backends.pace import Pace
 from stagewise.data.dataset import padded_cuts
 from stagewise.kernels.exact import Packing, hash_values, limb_bits, packing, power_above
-from stagewise.kernels.grow import LEAFWISE, LEVELWISE, Nodes, Shape, Work, grow
+from stagewise.kernels.frontier import LEAFWISE, LEVELWISE
+from stagewise.kernels.grow import Shape, Work, grow
 from stagewise.kernels.harvest import harvest
 from stagewise.kernels.histogram import Bins, Pools
 from stagewise.kernels.leaves import add_leaves, leaf_quantiles, leaf_sums
+from stagewise.kernels.nodes import Nodes
 from stagewise.kernels.pairs import quantize
 from stagewise.kernels.predict import add_tree_binned, label_binned
 from stagewise.kernels.split import N_FIELDS, Limits

@@ -14,15 +14,28 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stagewise.kernels.frontier import pop, push
 from stagewise.kernels.histogram import accumulate, build_columns, build_share, merge_columns, subtract_columns
 from stagewise.kernels.jit import cycles, device, kernel, piece
+from stagewise.kernels.nodes import (
+    GRAD,
+    HESS,
+    HOME,
+    LEFT,
+    SLOT,
+    START,
+    STOP,
+    add_children,
+    add_node,
+    can_split,
+    is_wide,
+    smaller_child,
+)
 from stagewise.kernels.partition import count_left, divide, divide_backward
 from stagewise.kernels.split import (
     BIN,
     COLUMN,
     COUNT_LEFT,
-    GRAD_LEFT,
-    HESS_LEFT,
     MISSING_LEFT,
     improvement,
     noise,
@@ -31,12 +44,7 @@ from stagewise.kernels.split import (
 )
 from stagewise.kernels.team import barrier, share
 
-__all__ = ["LEAFWISE", "LEVELWISE", "Nodes", "Shape", "Work", "grow"]
-
-LEAFWISE, LEVELWISE = 0, 1
-
-# columns of Nodes.state (int64)
-START, STOP, DEPTH, SLOT, GRAD, HESS, LEFT, RIGHT, HOME = range(9)
+__all__ = ["Shape", "Work", "grow"]
 
 HISTOGRAM, SPLIT, PARTITION = range(3)  # entries of Work.clock
 
@@ -58,14 +66,6 @@ class Shape(NamedTuple):
     order: np.int64
     max_leaves: np.int64
     max_depth: np.int64
-
-
-class Nodes(NamedTuple):
-    """A tree while it grows; node 0 is the root. A leaf has LEFT = -1."""
-
-    state: np.ndarray  # int64 (max_nodes, 9)
-    split: np.ndarray  # int64 (max_nodes, 6): the best split found, see split.py
-    gain: np.ndarray  # float64 (max_nodes): its improvement, relative units; not positive when there is none
 
 
 class Work(NamedTuple):
@@ -124,12 +124,6 @@ def give_slot(free, kind, slot):
 
 
 @device
-def is_wide(state, node, packing):
-    """Whether a node's histogram has two words an entry."""
-    return (not packing.narrow) or state[node, STOP] - state[node, START] > packing.block
-
-
-@device
 def assign_slots(state, free, room, packing, parent, small, big, do_big):
     """Slots for the children of `parent` (-1: `small` is the root); a number beyond `room` is not kept."""
     kind = np.int64(is_wide(state, small, packing))
@@ -158,83 +152,6 @@ def settle(state, gain, node, packing, free, room):
     elif gain[node] <= 0.0:
         give_slot(free, kind, slot)
         state[node, SLOT] = -1
-
-
-# --- nodes -----------------------------------------------------------------------------------------------------------
-
-
-@device
-def add_node(nodes, node, start, stop, depth, grad, hess):
-    state = nodes.state
-    state[node, START], state[node, STOP], state[node, DEPTH] = start, stop, depth
-    state[node, SLOT], state[node, GRAD], state[node, HESS] = -1, grad, hess
-    state[node, LEFT], state[node, RIGHT] = -1, -1
-    state[node, HOME] = depth & 1  # rows change lines at every division
-    nodes.gain[node] = -1.0
-
-
-@device
-def add_children(nodes, node, left):
-    """Write the records of both children (one thread does this)."""
-    state, split = nodes.state, nodes.split
-    s, e, depth = state[node, START], state[node, STOP], state[node, DEPTH] + 1
-    g, h, middle = split[node, GRAD_LEFT], split[node, HESS_LEFT], s + split[node, COUNT_LEFT]
-    add_node(nodes, left, s, middle, depth, g, h)
-    add_node(nodes, left + 1, middle, e, depth, state[node, GRAD] - g, state[node, HESS] - h)
-    state[node, LEFT], state[node, RIGHT] = left, left + 1
-
-
-@device
-def smaller_child(state, node):
-    """The child with fewer rows (the left one when equal)."""
-    left = state[node, LEFT]
-    right_smaller = state[left + 1, STOP] - state[left + 1, START] < state[left, STOP] - state[left, START]
-    return left + np.int64(right_smaller)
-
-
-@device
-def can_split(state, node, min_samples_leaf, max_depth):
-    """Whether a search for a split makes sense at all."""
-    rows = state[node, STOP] - state[node, START]
-    return state[node, DEPTH] < max_depth and rows >= 2 * min_samples_leaf and rows > 1
-
-
-@device
-def comes_before(nodes, a, b, order):
-    """Whether leaf a is split before leaf b: by level (levelwise), by improvement, by number."""
-    if order == LEVELWISE and nodes.state[a, DEPTH] != nodes.state[b, DEPTH]:
-        return nodes.state[a, DEPTH] < nodes.state[b, DEPTH]
-    if nodes.gain[a] != nodes.gain[b]:
-        return nodes.gain[a] > nodes.gain[b]
-    return a < b
-
-
-@device
-def push(heap, size, node, nodes, order):
-    """Put a leaf into the heap of those that can be split; the new size."""
-    k = size
-    heap[k] = node
-    while k > 0 and comes_before(nodes, heap[k], heap[(k - 1) // 2], order):
-        heap[k], heap[(k - 1) // 2] = heap[(k - 1) // 2], heap[k]
-        k = (k - 1) // 2
-    return size + 1
-
-
-@device
-def pop(heap, size, nodes, order):
-    """Take the leaf to be split next off the heap (size > 0); the caller counts down."""
-    first, size = heap[0], size - 1
-    heap[0] = heap[size]
-    k = 0
-    while 2 * k + 1 < size:
-        child = 2 * k + 1
-        if child + 1 < size and comes_before(nodes, heap[child + 1], heap[child], order):
-            child += 1
-        if not comes_before(nodes, heap[child], heap[k], order):
-            break
-        heap[k], heap[child] = heap[child], heap[k]
-        k = child
-    return first
 
 
 # --- the steps of a split, all threads together ----------------------------------------------------------------------

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from stagewise.kernels.grow import DEPTH, HOME, LEFT, START, STOP
 from stagewise.kernels.jit import kernel
+from stagewise.kernels.nodes import DEPTH, HOME, LEFT, START, STOP
 from stagewise.kernels.split import BIN, COLUMN, MISSING_LEFT, NOT_SEEN
 
 __all__ = ["harvest", "set_leaves"]

@@ -1,8 +1,7 @@
 """How kernels are compiled, and the few machine operations that Numba does not offer by itself.
 
 `@kernel` marks a function that Python calls: GIL-free, cached on disk. `@device` and `@piece` mark helpers that only
-kernels call. Numba's cache looks at the file of the kernel alone, so a device function edited in another file would
-leave a stale cache; here the stamp of every cached kernel covers all files of this package.
+kernels call; they become part of the cached kernels.
 
 With NUMBA_DISABLE_JIT=1 everything below runs as plain Python, one thread at a time.
 """
@@ -10,19 +9,19 @@ With NUMBA_DISABLE_JIT=1 everything below runs as plain Python, one thread at a 
 from __future__ import annotations
 
 import functools
-import hashlib
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.core import config
+from numba.core import config, event
 from numba.extending import intrinsic
+
+from stagewise.kernels.cache import KernelFile, announce
 
 __all__ = [
     "JIT",
@@ -46,20 +45,13 @@ F = TypeVar("F", bound=Callable[..., Any])
 JIT = not config.DISABLE_JIT
 """False when NUMBA_DISABLE_JIT=1: kernels are then plain Python functions."""
 
-
-def _sources_stamp() -> str:
-    digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.glob("*.py")):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
+if JIT:
+    event.register("numba:compile", announce)
 
 
-_STAMP = _sources_stamp()
-
-
-def _with_stamp(dispatcher: Any) -> Any:
-    """Make the cache of `dispatcher` depend on every kernel source, not on its own file only."""
-    dispatcher._cache._cache_file._source_stamp = _STAMP
+def _with_own_cache(dispatcher: Any) -> Any:
+    """Keep the kernel's compiled code in files of ours, see cache.py."""
+    dispatcher._cache._cache_file = KernelFile(dispatcher._cache._cache_file)
     return dispatcher
 
 
@@ -74,7 +66,7 @@ def kernel(function: F) -> F:
 
         return plain  # type: ignore[return-value]
     try:
-        return _with_stamp(numba.njit(nogil=True, cache=True, error_model="numpy", no_cfunc_wrapper=True)(function))
+        return _with_own_cache(numba.njit(nogil=True, cache=True, error_model="numpy", no_cfunc_wrapper=True)(function))
     except RuntimeError:  # no folder can be written: compile in every process rather than fail
         return numba.njit(nogil=True, error_model="numpy")(function)
 

@@ -214,9 +214,9 @@ def scan_columns(pools, wide, slot, c0, c1, n_bins, node, G, H, C, limits, packi
     for j in range(c0, min(c1, n_columns)):
         if not limits.tree_columns[j] or (sampled and mix(key, j) > threshold):
             continue
-        n = padded(n_bins[j])
         first, second, miss, miss_second = running_sums(pools, wide, slot, j, n_bins[j])
         missing = miss != 0 or miss_second != 0
+        n = n_bins[j] if missing else padded(n_bins[j])  # the last entry plus what is missing would be no sum
         # missing right, then left; the last bin is a candidate only when something is missing: values left, missing
         # right. Otherwise nothing is on its right, which is not allowed.
         for side in range(2 if missing else 1):
@@ -238,7 +238,7 @@ def scan_columns(pools, wide, slot, c0, c1, n_bins, node, G, H, C, limits, packi
 
 @kernel
 def best_split(pools, wide, slot, n_bins, node, totals, limits, packing, gains, out):
-    """The best split of one histogram (not yet accumulated) over all columns, with one thread; its improvement, or -1."""
+    """The best split of one histogram (not yet accumulated), with one thread; its improvement, or -1."""
     G, H, C = totals
     accumulate(pools, wide, slot, n_bins, 0, n_bins.shape[0])
     value = scan_columns(

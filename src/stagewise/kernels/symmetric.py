@@ -10,6 +10,17 @@ import numpy as np
 
 from stagewise.kernels.exact import mix
 from stagewise.kernels.grow import (
+    assign_slots,
+    begin,
+    build_rest,
+    build_shared,
+    columns_of,
+    label_leaves,
+    partition_node,
+    totals_of,
+)
+from stagewise.kernels.jit import device, kernel, never_inline
+from stagewise.kernels.nodes import (
     GRAD,
     HESS,
     LEFT,
@@ -17,19 +28,10 @@ from stagewise.kernels.grow import (
     START,
     STOP,
     add_children,
-    assign_slots,
-    begin,
-    build_rest,
-    build_shared,
     can_split,
-    columns_of,
     is_wide,
-    label_leaves,
-    partition_node,
     smaller_child,
-    totals_of,
 )
-from stagewise.kernels.jit import device, kernel, never_inline
 from stagewise.kernels.split import (
     BIN,
     COLUMN,

@@ -1,0 +1,118 @@
+"""Compiled kernels on disk, and a word to whoever waits while they are made.
+
+Numba keeps compiled functions beside the sources, or in the user's cache folder where the package is read-only. Here
+its files are made safe: they carry a stamp over all kernel sources, so nothing stale is even opened; a checksum, so a
+file that was cut short or damaged is compiled anew instead of being run; and a disk that is full or read-only costs
+time, never a fit.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numba
+from numba.core import event
+from numba.core.caching import IndexDataCacheFile
+
+__all__ = ["STAMP", "KernelFile", "Notice", "announce"]
+
+
+def _sources_stamp() -> str:
+    digest = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+STAMP = _sources_stamp()
+"""Of every file of this package: Numba itself looks at the file of the kernel alone, not at what it calls."""
+
+
+class KernelFile(IndexDataCacheFile):  # type: ignore[misc]  # numba is not typed
+    """The cache files of one kernel."""
+
+    def __init__(self, plain: IndexDataCacheFile) -> None:
+        self.__dict__.update(plain.__dict__)
+        self._source_stamp = STAMP
+        self._version = f"{numba.__version__} {STAMP}"  # looked at before anything else in the file is
+
+    def load(self, key: Any) -> Any:
+        try:
+            return super().load(key)
+        except Exception:  # whatever a damaged file makes of unpickling: compile anew
+            return None
+
+    def save(self, key: Any, data: Any) -> None:
+        try:
+            super().save(key, data)
+        except OSError:  # no room, no permission: the next process compiles again
+            pass
+
+    def _load_index(self) -> Any:
+        try:
+            return super()._load_index()
+        except Exception:
+            return {}
+
+    def _load_data(self, name: str) -> Any:
+        content = Path(self._data_path(name)).read_bytes()
+        digest, data = content[:32], content[32:]
+        if hashlib.sha256(data).digest() != digest:
+            raise OSError(f"{name} is damaged")
+        return numba.core.caching.pickle.loads(data)
+
+    def _save_data(self, name: str, data: Any) -> None:
+        packed = self._dump(data)
+        with self._open_for_write(self._data_path(name)) as file:
+            file.write(hashlib.sha256(packed).digest())
+            file.write(packed)
+
+
+class Notice(event.Listener):  # type: ignore[misc]  # numba is not typed
+    """Says once, on stderr, that kernels are being compiled, when that takes over two seconds in all."""
+
+    PATIENCE = 2.0
+
+    def __init__(self) -> None:
+        self.silent = False
+        self._left, self._depth, self._began = self.PATIENCE, 0, 0.0
+        self._timer: threading.Timer | None = None
+
+    def _ours(self, happened: Any) -> bool:
+        return str(happened.data["dispatcher"].py_func.__module__).startswith("stagewise.")
+
+    def on_start(self, happened: Any) -> None:
+        if self.silent or not self._ours(happened):
+            return
+        self._depth += 1
+        if self._depth == 1:
+            self._began = time.monotonic()
+            self._timer = threading.Timer(max(self._left, 0.0), self._say)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def on_end(self, happened: Any) -> None:
+        if self._depth == 0 or not self._ours(happened):
+            return
+        self._depth -= 1
+        if self._depth == 0 and self._timer is not None:
+            self._timer.cancel()
+            self._left -= time.monotonic() - self._began
+
+    def _say(self) -> None:
+        if not self.silent and sys.stderr is not None:
+            self.silent = True
+            sys.stderr.write(
+                "stagewise: compiling for this machine; this happens once and takes some seconds "
+                "(`stagewise warmup` does it ahead).\n"
+            )
+            sys.stderr.flush()
+
+
+announce = Notice()
+"""The one listener; `announce.silent = True` keeps it quiet."""

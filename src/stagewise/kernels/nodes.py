@@ -1,0 +1,65 @@
+"""The nodes of a tree while it grows, as rows of integers that all threads read and one writes."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stagewise.kernels.jit import device
+from stagewise.kernels.split import COUNT_LEFT, GRAD_LEFT, HESS_LEFT
+
+__all__ = ["Nodes", "add_children", "add_node", "can_split", "is_wide", "smaller_child"]
+
+# columns of Nodes.state (int64)
+START, STOP, DEPTH, SLOT, GRAD, HESS, LEFT, RIGHT, HOME = range(9)
+
+
+class Nodes(NamedTuple):
+    """A tree while it grows; node 0 is the root. A leaf has LEFT = -1."""
+
+    state: np.ndarray  # int64 (max_nodes, 9)
+    split: np.ndarray  # int64 (max_nodes, 6): the best split found, see split.py
+    gain: np.ndarray  # float64 (max_nodes): its improvement, relative units; not positive when there is none
+
+
+@device
+def is_wide(state, node, packing):
+    """Whether a node's histogram has two words an entry."""
+    return (not packing.narrow) or state[node, STOP] - state[node, START] > packing.block
+
+
+@device
+def add_node(nodes, node, start, stop, depth, grad, hess):
+    state = nodes.state
+    state[node, START], state[node, STOP], state[node, DEPTH] = start, stop, depth
+    state[node, SLOT], state[node, GRAD], state[node, HESS] = -1, grad, hess
+    state[node, LEFT], state[node, RIGHT] = -1, -1
+    state[node, HOME] = depth & 1  # rows change lines at every division
+    nodes.gain[node] = -1.0
+
+
+@device
+def add_children(nodes, node, left):
+    """Write the records of both children (one thread does this)."""
+    state, split = nodes.state, nodes.split
+    s, e, depth = state[node, START], state[node, STOP], state[node, DEPTH] + 1
+    g, h, middle = split[node, GRAD_LEFT], split[node, HESS_LEFT], s + split[node, COUNT_LEFT]
+    add_node(nodes, left, s, middle, depth, g, h)
+    add_node(nodes, left + 1, middle, e, depth, state[node, GRAD] - g, state[node, HESS] - h)
+    state[node, LEFT], state[node, RIGHT] = left, left + 1
+
+
+@device
+def smaller_child(state, node):
+    """The child with fewer rows (the left one when equal)."""
+    left = state[node, LEFT]
+    right_smaller = state[left + 1, STOP] - state[left + 1, START] < state[left, STOP] - state[left, START]
+    return left + np.int64(right_smaller)
+
+
+@device
+def can_split(state, node, min_samples_leaf, max_depth):
+    """Whether a search for a split makes sense at all."""
+    rows = state[node, STOP] - state[node, START]
+    return state[node, DEPTH] < max_depth and rows >= 2 * min_samples_leaf and rows > 1
