@@ -19,7 +19,7 @@ import numba
 from numba.core import event
 from numba.core.caching import IndexDataCacheFile
 
-__all__ = ["STAMP", "KernelFile", "Notice", "announce"]
+__all__ = ["KernelFile", "Notice", "STAMP", "announce"]
 
 
 def _sources_stamp() -> str:
