@@ -258,13 +258,45 @@ def interleave(codes: np.ndarray, stride: int) -> np.ndarray:
     return np.pad(codes, ((0, 0), (0, stride - codes.shape[1]))).ravel()
 
 
-def distinct_sorted(values: np.ndarray, weights: np.ndarray) -> dict[float, int]:
-    """The distinct values of an ascending array without NaN, and the weight of each."""
+# --- cuts.py ---------------------------------------------------------------------------------------------------------
+
+
+def sort_keys(keys: np.ndarray) -> tuple[list[int], list[int]]:
+    """Ascending keys, and where they came from; equal ones keep their order."""
+    order = sorted(range(len(keys)), key=lambda k: int(keys[k]))
+    return [int(keys[k]) for k in order], order
+
+
+def distinct(values: Sequence[float], weights: Sequence[int]) -> dict[float, int]:
+    """The distinct values, ascending, without NaN, and the weight of each."""
     out: dict[float, int] = {}
-    for k, value in enumerate(values.tolist()):
+    for value, weight in sorted(zip(values, weights, strict=True), key=lambda pair: pair[0]):
         if not math.isnan(value):
-            out[value] = out.get(value, 0) + (int(weights[k]) if len(weights) else 1)
+            out[value] = out.get(value, 0) + weight
     return out
+
+
+def matrix_cuts(
+    X: np.ndarray, rows: np.ndarray, weights: np.ndarray, max_bins: int
+) -> tuple[list[list[float]], list[int]]:
+    """Cut points of every column from the given rows, and how many distinct values these have."""
+    cuts, found = [], []
+    for j in range(X.shape[1]):
+        values = [float(v) for v in X[rows, j] if not math.isnan(v)]
+        own_weights = [int(w) for w, v in zip(weights, X[rows, j], strict=True) if not math.isnan(v)]
+        each = distinct(values, own_weights)
+        ascending, counts = list(each), list(each.values())
+        ends = list(range(len(each)))
+        if len(each) > max_bins:
+            ends = greedy_cuts(counts, max_bins)
+        between = []
+        for k in ends[:-1]:
+            low, high = ascending[k], ascending[k + 1]
+            middle = 0.5 * low + 0.5 * high
+            between.append(middle if low <= middle < high else low)
+        cuts.append(between)
+        found.append(len(each))
+    return cuts, found
 
 
 def greedy_cuts(counts: Sequence[int], max_bins: int) -> list[int]:
@@ -665,9 +697,10 @@ def set_leaves(tree: Any, values: np.ndarray, weights: np.ndarray, rate: float) 
 TWINS: dict[str, Callable[..., Any]] = {
     "binning.bin_column": bin_column,
     "binning.bin_matrix": bin_matrix,
-    "binning.distinct_sorted": distinct_sorted,
-    "binning.greedy_cuts": greedy_cuts,
     "binning.interleave": interleave,
+    "cuts.greedy_cuts": greedy_cuts,
+    "cuts.matrix_cuts": matrix_cuts,
+    "cuts.sort_keys": sort_keys,
     "exact.hash_threshold_counts": hash_threshold_counts,
     "exact.hash_values": hash_values,
     "exact.mix_rows": mix_rows,

@@ -67,6 +67,13 @@ def padded_cuts(cuts: tuple[np.ndarray, ...]) -> np.ndarray:
     return padded
 
 
+def narrowed(padded: np.ndarray) -> np.ndarray:
+    """Cut points for float32 values: the largest float32 not above each. value > cut is the same question for both."""
+    with np.errstate(over="ignore"):
+        narrow = padded.astype(np.float32)
+    return np.where(narrow > padded, np.nextafter(narrow, np.float32(-np.inf)), narrow)
+
+
 def bin_table(table: Table, cuts: tuple[np.ndarray, ...], n_threads: int) -> Bins:
     """Codes of a table under given cut points (those of the training data, for a validation set)."""
     n, f = table.n_rows, table.n_columns
@@ -76,7 +83,8 @@ def bin_table(table: Table, cuts: tuple[np.ndarray, ...], n_threads: int) -> Bin
     by_column = np.empty((f, n), np.uint8)
     with Team(n_threads if n * f >= 50_000 else 1) as team:
         if table.matrix is not None:
-            team.run(bin_matrix, table.matrix, padded, stride, by_row, by_column)
+            own = narrowed(padded) if table.matrix.dtype == np.float32 else padded
+            team.run(bin_matrix, table.matrix, own, stride, by_row, by_column)
         else:
             for j in range(f):
                 team.run(bin_column, table.column(j), padded[j], by_column[j])

@@ -27,6 +27,7 @@ __all__ = [
     "JIT",
     "atomic_add",
     "atomic_load",
+    "count_below",
     "cycles",
     "device",
     "float_bits",
@@ -36,6 +37,7 @@ __all__ = [
     "piece",
     "prefetch",
     "prefetch_near",
+    "single_of_bits",
     "trailing_zeros",
     "yield_core",
 ]
@@ -162,6 +164,38 @@ if JIT:
         return types.uint64(types.uint64), codegen
 
     @intrinsic
+    def single_of_bits(typing, bits):
+        """The float32 with these 32 bits, as float64."""
+
+        def codegen(context, builder, sig, args):
+            return builder.fpext(builder.bitcast(args[0], ir.FloatType()), ir.DoubleType())
+
+        return types.float64(types.uint32), codegen
+
+    @intrinsic
+    def count_below(typing, array, index, value):
+        """How many of the 16 entries array[index : index + 16] are below `value`: one or two vector comparisons.
+
+        The loop that says the same is compiled into a sum of 16 lanes, which takes three times as long.
+        """
+        if not isinstance(array.dtype, types.Float):
+            return None
+
+        def codegen(context, builder, sig, args):
+            pointer, lanes = _pointer(context, builder, sig.args[0], *args[:2]), 16
+            kind, i32 = pointer.type.pointee, ir.IntType(32)
+            vector = ir.VectorType(kind, lanes)
+            entries = builder.load(
+                builder.bitcast(pointer, vector.as_pointer()), align=4 if kind == ir.FloatType() else 8
+            )
+            first = builder.insert_element(ir.Constant(vector, ir.Undefined), args[2], i32(0))
+            everywhere = builder.shuffle_vector(first, first, ir.Constant(ir.VectorType(i32, lanes), [0] * lanes))
+            below = builder.bitcast(builder.fcmp_ordered("<", entries, everywhere), ir.IntType(lanes))
+            return builder.zext(builder.ctpop(below), ir.IntType(64))
+
+        return types.int64(array, types.int64, array.dtype), codegen
+
+    @intrinsic
     def never_inline(typing):
         """Keep the function that says this out of its callers: a long helper with several callers is compiled once."""
 
@@ -209,6 +243,12 @@ else:
     def trailing_zeros(word):
         word = int(word)
         return np.uint64((word & -word).bit_length() - 1 if word else 64)
+
+    def single_of_bits(bits):
+        return np.float64(np.uint32(bits).view(np.float32))
+
+    def count_below(array, index, value):
+        return int((array[index : index + 16] < value).sum())
 
     def never_inline():
         return None
