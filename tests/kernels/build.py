@@ -15,11 +15,12 @@ from hypothesis import settings
 import naive
 from stagewise.backends import cpu
 from stagewise.backends.cpu import CpuBackend
+from stagewise.boosting.pairs import NO_UPDATE
 from stagewise.kernels.exact import Packing, limb_bits, limbs_total, power_above
 from stagewise.kernels.histogram import Bins, histogram_of_rows
 from stagewise.kernels.jit import JIT
 from stagewise.kernels.leaves import EXPONENTIAL, LOG_RATIO, NEWTON, leaf_quantiles, leaf_sums
-from stagewise.kernels.pairs import CHUNK, quantize
+from stagewise.kernels.pairs import CHUNK, Update, quantize
 from stagewise.kernels.partition import partition_rows
 from stagewise.kernels.predict import (
     BLOCK,
@@ -122,6 +123,7 @@ def evaluate(
     option: float = 0.0,
     n_threads: int = 1,
     unit: float | None = None,
+    update: Update = NO_UPDATE,
 ) -> Evaluated:
     """A kernel of pairs.py; `unit` is a power of two not below any |value| (found by a first run when not given)."""
     if unit is None:
@@ -130,7 +132,9 @@ def evaluate(
     grad, hess = np.full(raw.shape, np.nan), np.full(raw.shape, np.nan)
     value = np.zeros((n_threads, CHUNK))
     peaks, limbs = np.zeros((n_threads, 8)), np.zeros((n_threads, 8), np.int64)
-    run(n_threads, kernel, y, raw, weight, np.array([option]), 1.0 / unit, bits, grad, hess, value, peaks, limbs)
+    run(
+        n_threads, kernel, y, raw, weight, np.array([option]), 1.0 / unit, bits, grad, hess, value, peaks, limbs, update
+    )
     sums = limbs[:, :2].sum(axis=0)
     total = limbs_total(sums, unit, bits) if unit < math.inf else math.nan
     return Evaluated(grad, hess, peaks.max(axis=0)[:3], total, sums)

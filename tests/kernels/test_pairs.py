@@ -13,7 +13,7 @@ import naive
 from kernels.build import NOTHING, Evaluated, evaluate, every_team, integers, quantized, quick, unpack, unpack_wide
 from stagewise.kernels import pairs
 from stagewise.kernels.exact import packing
-from stagewise.kernels.pairs import CHUNK
+from stagewise.kernels.pairs import CHUNK, Update
 
 # name of the kernel, option, kind of target
 LOSSES = [
@@ -66,6 +66,39 @@ def test_a_loss_and_its_derivatives(name, option, target, weighted):
         f[:5] = y[:5]  # the kink
     got = evaluate(getattr(pairs, f"{name}_pairs"), y, f, weight, option)
     beside(got, naive.TWINS[f"pairs.{name}_pairs"](y, f, weight, option))
+
+
+@pytest.mark.nojit
+@every_loss
+@pytest.mark.parametrize("by_weight", [False, True])
+@pytest.mark.parametrize("labels_of", [np.uint16, np.uint32])
+def test_a_tree_is_added_and_pairs_are_packed_on_the_way(name, option, target, by_weight, labels_of):
+    """The same bits as adding first, evaluating, and packing afterwards."""
+    rng = np.random.default_rng(len(name))
+    n, kernel = 70, getattr(pairs, f"{name}_pairs")
+    y, f, weight = targets(rng, n, target), rng.normal(size=n), rng.exponential(size=n)
+    labels, leaves = rng.integers(0, 5, n).astype(labels_of), rng.normal(size=5)
+    unit = 2.0**20
+    apart = evaluate(kernel, y, f + leaves[labels], weight, option, unit=unit)
+    chosen = packing(*apart.peaks[:2], n)
+    lost = np.zeros((1, 8), np.int64)
+    update = Update(labels, leaves, chosen, by_weight, np.empty(n, np.int64), lost)
+    raw = f.copy()
+    together = evaluate(kernel, y, raw, weight, option, unit=unit, update=update)
+    np.testing.assert_array_equal(raw, f + leaves[labels])
+    np.testing.assert_array_equal(together.grad, apart.grad)
+    np.testing.assert_array_equal(together.hess, apart.hess)
+    assert together.total == apart.total
+    expected = quantized(apart.grad, weight if by_weight else apart.hess, chosen)
+    np.testing.assert_array_equal(update.words, expected.words)
+    assert lost[0, 0] == expected.lost
+
+
+@pytest.mark.nojit
+def test_peaks_leave_out_nan():
+    y, f = np.array([0.0, 1.0, 2.0]), np.array([np.nan, 4.0, -np.inf])
+    assert evaluate(pairs.squared_error_pairs, y[:2], f[:2], unit=1.0).peaks[0] == 3.0
+    assert evaluate(pairs.squared_error_pairs, y, f, unit=1.0).peaks[0] == np.inf
 
 
 @pytest.mark.nojit

@@ -17,7 +17,7 @@ from stagewise.kernels.harvest import harvest
 from stagewise.kernels.histogram import Bins, Pools
 from stagewise.kernels.leaves import add_leaves, leaf_quantiles, leaf_sums
 from stagewise.kernels.nodes import Nodes
-from stagewise.kernels.pairs import quantize
+from stagewise.kernels.pairs import Update, quantize
 from stagewise.kernels.predict import add_tree_binned, label_binned
 from stagewise.kernels.split import N_FIELDS, Limits
 from stagewise.kernels.symmetric import grow_symmetric
@@ -30,6 +30,9 @@ __all__ = ["CpuBackend", "Grown", "threads_for"]
 
 _POOL_BYTES = 1 << 28
 """Room for histograms of waiting leaves; beyond it histograms are built again when needed, with the same result."""
+
+NO_PACKING = packing(1.0, 1.0, 1)
+"""Stands where nothing is packed."""
 
 _WORK_A_THREAD = 500_000
 """Work on a tree, in nanoseconds, that is worth a thread: waiting for each other costs a tree about that much."""
@@ -81,6 +84,8 @@ class CpuBackend:
         self._words = np.empty(n_rows, np.int64)
         self._more_words = np.empty(1, np.int64)
         self._lost = np.zeros((n_threads, 8), np.int64)
+        self._last: tuple[Packing, bool] | None = None  # how pairs were packed last, and whether with weights
+        self._ahead: Packing | None = None  # how `_words` are packed already
         self.clock = np.zeros(4, np.int64)
         self._keys = np.empty(0, np.uint64)
         self._key_counts = np.empty(0, np.int64)
@@ -115,7 +120,8 @@ class CpuBackend:
             gain=np.zeros(2 * leaves - 1),
         )
         self._rows = np.empty((2, self.n_rows), np.uint32)
-        self.labels = np.empty(self.n_rows, np.int32)
+        # unsigned: a signed index is checked for being negative, which doubles the time of the sums by label
+        self.labels = np.empty(self.n_rows, np.uint16 if 2 * leaves < 2**16 else np.uint32)
         self._scratch = (
             np.zeros((threads, 3, 256)),
             np.zeros((threads, 2, N_FIELDS), np.int64),
@@ -136,17 +142,27 @@ class CpuBackend:
         )
 
     def pack(
-        self, grad: np.ndarray, hess: np.ndarray, peaks: tuple[float, float], constant: bool, wide: bool
+        self,
+        grad: np.ndarray,
+        hess: np.ndarray,
+        peaks: tuple[float, float],
+        constant: bool,
+        wide: bool,
+        by_weight: bool = False,
     ) -> Packing:
         """Turn pairs into integers. Narrow words first; where they lose too many rows, wide ones.
 
         "Too many": more than half of the rows keep under four bits of their gradient (a few huge ones set the scale).
+        Nothing is left to do when `update` foresaw it. by_weight: `hess` are the weights.
         """
         chosen = packing(*peaks, self.n_training, narrow=not wide, constant_hess=constant)
-        self._lost[:] = 0  # threads that pause now (see pace.py) must not leave their last count
+        ahead, self._ahead, self._last = self._ahead, None, None
         if chosen.narrow:
-            self.team.run(quantize, grad, hess, chosen, self._words, self._more_words, self._lost)
+            if ahead != chosen:
+                self._lost[:] = 0  # threads that pause now (see pace.py) must not leave their last count
+                self.team.run(quantize, grad, hess, chosen, self._words, self._more_words, self._lost)
             if 2 * int(self._lost[: self.team.n_threads, 0].sum()) <= self.n_training:
+                self._last = chosen, by_weight
                 return chosen
             chosen = packing(*peaks, self.n_training, narrow=False, constant_hess=constant)
         if len(self._more_words) < self.n_rows:
@@ -156,6 +172,19 @@ class CpuBackend:
             self._pools = self._make_pools(*self._room)
         self.team.run(quantize, grad, hess, chosen, self._words, self._more_words, self._lost)
         return chosen
+
+    def update(self, tree: Tree, rest: np.ndarray) -> Update:
+        """What the next evaluation of the loss does beside: add the tree, pack the pairs in the way of the last stage.
+
+        The scale changes rarely between stages; when it does, `pack` packs anew, so the result is the same.
+        """
+        self._label(tree, rest)
+        update = Update(self.labels, tree.value, NO_PACKING, False, np.empty(0, np.int64), self._lost)
+        if self._last is not None:
+            self._ahead, by_weight = self._last
+            self._lost[:] = 0
+            update = update._replace(packing=self._ahead, by_weight=by_weight, words=self._words)
+        return update
 
     def grow(self, chosen: Packing, index: np.ndarray, rest: np.ndarray, key: np.uint64) -> Grown:
         """Grow one tree on packed pairs, for the rows of `index` (all when empty), not `rest`. `key` draws columns."""
@@ -281,12 +310,16 @@ class CpuBackend:
         """The α-quantile of values (of the rows of `index`, or all), with integer weights."""
         return float(self.leaf_quantiles(self.whole(index), values, np.zeros(self.n_rows), counts, alpha, 0.0)[0])
 
-    def add_leaves(self, tree: Tree, rest: np.ndarray, raw: np.ndarray) -> None:
-        """raw += tree: rows that grew the tree by their label, those of `rest` after walking down the tree."""
+    def _label(self, tree: Tree, rest: np.ndarray) -> None:
+        """Rows that grew the tree have their label; those of `rest` walk down the tree."""
         if len(rest):
             self.team.run(
                 label_binned, self.bins, rest, tree.feature, tree.cut, tree.missing_left, tree.left, self.labels
             )
+
+    def add_leaves(self, tree: Tree, rest: np.ndarray, raw: np.ndarray) -> None:
+        """raw += tree."""
+        self._label(tree, rest)
         self.team.run(add_leaves, self.labels, tree.value, raw)
 
     def add_tree(self, tree: Tree, bins: Bins, index: np.ndarray, raw: np.ndarray) -> None:

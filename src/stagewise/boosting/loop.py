@@ -23,7 +23,7 @@ import numpy as np
 from stagewise.backends.cpu import CpuBackend
 from stagewise.boosting.model import Model
 from stagewise.boosting.monitor import Monitor, deferred_interrupt
-from stagewise.boosting.pairs import PairsMaker
+from stagewise.boosting.pairs import NO_UPDATE, PairsMaker
 from stagewise.boosting.rules import GradientRule, NewtonRule, Targets
 from stagewise.boosting.sampling import Sampler, UniformSampler
 from stagewise.boosting.start import starting_values
@@ -83,6 +83,8 @@ def boost(problem: Problem, tree: TreeParams, params: BoostParams, callbacks: Se
             else UniformSampler(len(problem.y), problem.skip, params.subsample, params.seed)
         )
         learner = TreeLearner(backend, params.seed)
+        # one pass adds the tree and evaluates the loss, unless something must be known in between: other classes, delta
+        at_once = loss.n_outputs == 1 and loss.delta_quantile is None
         maker = PairsMaker(loss, targets.y, targets.weight, backend.team, n_training)
         initial, raw = _start(problem, targets, maker, backend, sampler.all.index)
         delta = rule.delta(raw, sampler.all.index)
@@ -107,14 +109,18 @@ def boost(problem: Problem, tree: TreeParams, params: BoostParams, callbacks: Se
             for stage in range(len(stages), params.n_estimators):
                 rows = sampler(stage)
                 trees: list[Tree] = []
+                update = NO_UPDATE
                 for output in range(loss.n_outputs):
                     grown = learner.fit(rule.pack(pairs, output), rows.index, rows.rest, stage, output)
                     trees.append(rule.finish(grown, pairs, output, raw, delta, rate))
-                    backend.add_leaves(trees[-1], rows.rest, raw[output])
+                    if at_once:
+                        update = backend.update(trees[-1], rows.rest)
+                    else:
+                        backend.add_leaves(trees[-1], rows.rest, raw[output])
                 stages.append(tuple(trees))
                 delta = rule.delta(raw, sampler.all.index)
                 option = _option(loss, delta)
-                pairs = maker(raw, option)
+                pairs = maker(raw, option, update)
                 stop = monitor(pairs.deviance, watcher(stages[-1], option), len(rows.index) or n_training)
                 if stop or ctrl_c.pressed:
                     break

@@ -7,12 +7,22 @@ from dataclasses import dataclass
 import numpy as np
 
 from stagewise.errors import InputError
-from stagewise.kernels.exact import limb_bits, limbs_total, power_above, sum_products
-from stagewise.kernels.pairs import CHUNK
+from stagewise.kernels.exact import limb_bits, limbs_total, packing, power_above, sum_products
+from stagewise.kernels.pairs import CHUNK, Update
 from stagewise.kernels.team import Team
 from stagewise.losses.base import Loss
 
-__all__ = ["Pairs", "PairsMaker", "exact_sum"]
+__all__ = ["NO_UPDATE", "Pairs", "PairsMaker", "exact_sum"]
+
+NO_UPDATE = Update(
+    labels=np.empty(0, np.uint16),
+    leaves=np.empty(0),
+    packing=packing(1.0, 1.0, 1),
+    by_weight=False,
+    words=np.empty(0, np.int64),
+    lost=np.zeros((1, 8), np.int64),
+)
+"""The loss is evaluated, and nothing else."""
 
 _HEADROOM = 2.0**24
 """How many times a row's loss may grow before the unit of the deviance is chosen anew."""
@@ -67,22 +77,25 @@ class PairsMaker:
         self._y_part = 0.0 if part is None else exact_sum(team, part, weight) / self.total
         self._unit = 0.0
 
-    def __call__(self, raw: np.ndarray, option: np.ndarray) -> Pairs:
-        """Pairs at the raw predictions (n_outputs, n_rows)."""
-        peaks, limbs = self._evaluate(raw, option, 1.0 / self._unit if self._unit else 0.0)
+    def __call__(self, raw: np.ndarray, option: np.ndarray, update: Update = NO_UPDATE) -> Pairs:
+        """Pairs at the raw predictions (n_outputs, n_rows), to which `update` adds a tree first."""
+        peaks, limbs = self._evaluate(raw, option, 1.0 / self._unit if self._unit else 0.0, update)
         if self._unit == 0.0 or self._unit < float(peaks[2]) < _LARGEST_UNIT:
             # the unit of the deviance's fixed point comes from the largest loss: at the start, or now beyond it
             self._unit = min(power_above(min(max(float(peaks[2]), 1e-290), 1e300)) * _HEADROOM, _LARGEST_UNIT)
-            peaks, limbs = self._evaluate(raw, option, 1.0 / self._unit)
+            peaks, limbs = self._evaluate(raw, option, 1.0 / self._unit, NO_UPDATE)
         mean = limbs_total(limbs, self._unit, self.bits) / self.total
         return Pairs(self._grad, self._hess, float(peaks[0]), float(peaks[1]), self.loss.deviance(mean, self._y_part))
 
-    def _evaluate(self, raw: np.ndarray, option: np.ndarray, scale: float) -> tuple[np.ndarray, np.ndarray]:
+    def _evaluate(
+        self, raw: np.ndarray, option: np.ndarray, scale: float, update: Update
+    ) -> tuple[np.ndarray, np.ndarray]:
         threads = self.team.n_threads
         peaks, limbs = np.zeros((threads, 8)), np.zeros((threads, 8), np.int64)
         one = self.loss.n_outputs == 1
         self.team.run(
             self.loss.pairs, self.y, raw[0] if one else raw, self.weight, option, scale, self.bits,
             self._grad[0] if one else self._grad, self._hess[0] if one else self._hess, self._value, peaks, limbs,
+            update,
         )  # fmt: skip
         return peaks.max(axis=0), limbs[:, :2]

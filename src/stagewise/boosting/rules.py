@@ -59,7 +59,8 @@ class Rule:
         weight = self.targets.weight
         hess = weight if len(weight) else pairs.hess[output]
         peaks = (pairs.grad_peak, 1.0 if self.targets.plain else self._weight_peak)
-        return self.backend.pack(pairs.grad[output], hess, peaks, self.targets.plain, self._wide)
+        by_weight = len(weight) > 0
+        return self.backend.pack(pairs.grad[output], hess, peaks, self.targets.plain, self._wide, by_weight)
 
     def finish(self, grown: Grown, pairs: Pairs, output: int, raw: np.ndarray, delta: float, rate: float) -> Tree:
         """The tree with its leaves re-fitted and shrunk by the learning rate.

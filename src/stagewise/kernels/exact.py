@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stagewise.kernels.jit import device, float_bits, from_bits, kernel
+from stagewise.kernels.jit import device, float_bits, from_bits, kernel, multiply_add
 
 __all__ = [
     "LIMB_BITS",
@@ -123,23 +123,23 @@ def exp_parts(x):
     """(e**r - 1, 2**k) with x = r + k·ln 2 and |r| at most ln(2)/2; x is first limited to ±708."""
     x = x if x > -708.0 else -708.0
     x = x if x < 708.0 else 708.0
-    shifted = x * _LOG2_E + _ROUND
+    shifted = multiply_add(x, _LOG2_E, _ROUND)
     k = shifted - _ROUND
-    r = (x - k * _LN2_HIGH) - k * _LN2_LOW
+    r = multiply_add(-k, _LN2_LOW, multiply_add(-k, _LN2_HIGH, x))
     # Taylor to r**13 on |r| <= ln(2)/2: the remainder is below 2**-57
     p = 1.6059043836821613e-10
-    p = p * r + 2.08767569878681e-09
-    p = p * r + 2.505210838544172e-08
-    p = p * r + 2.755731922398589e-07
-    p = p * r + 2.7557319223985893e-06
-    p = p * r + 2.48015873015873e-05
-    p = p * r + 0.0001984126984126984
-    p = p * r + 0.001388888888888889
-    p = p * r + 0.008333333333333333
-    p = p * r + 0.041666666666666664
-    p = p * r + 0.16666666666666666
-    p = p * r + 0.5
-    return p * r * r + r, from_bits((float_bits(shifted) - _ROUND_BITS + np.int64(1023)) << np.int64(52))
+    p = multiply_add(p, r, 2.08767569878681e-09)
+    p = multiply_add(p, r, 2.505210838544172e-08)
+    p = multiply_add(p, r, 2.755731922398589e-07)
+    p = multiply_add(p, r, 2.7557319223985893e-06)
+    p = multiply_add(p, r, 2.48015873015873e-05)
+    p = multiply_add(p, r, 0.0001984126984126984)
+    p = multiply_add(p, r, 0.001388888888888889)
+    p = multiply_add(p, r, 0.008333333333333333)
+    p = multiply_add(p, r, 0.041666666666666664)
+    p = multiply_add(p, r, 0.16666666666666666)
+    p = multiply_add(p, r, 0.5)
+    return multiply_add(p * r, r, r), from_bits((float_bits(shifted) - _ROUND_BITS + np.int64(1023)) << np.int64(52))
 
 
 @device
@@ -161,14 +161,14 @@ def exact_log(x):
     z = s * s
     # atanh series as in fdlibm: log(1+f) = 2s + s*(z*L1 + z^2*L2 + ...)
     p = 1.479819860511658591e-01
-    p = p * z + 1.531383769920937332e-01
-    p = p * z + 1.818357216161805012e-01
-    p = p * z + 2.222219843214978396e-01
-    p = p * z + 2.857142874366239149e-01
-    p = p * z + 3.999999999940941908e-01
-    p = p * z + 6.666666666666735130e-01
+    p = multiply_add(p, z, 1.531383769920937332e-01)
+    p = multiply_add(p, z, 1.818357216161805012e-01)
+    p = multiply_add(p, z, 2.222219843214978396e-01)
+    p = multiply_add(p, z, 2.857142874366239149e-01)
+    p = multiply_add(p, z, 3.999999999940941908e-01)
+    p = multiply_add(p, z, 6.666666666666735130e-01)
     half = 0.5 * f * f
-    return k * _LN2_HIGH - ((half - (s * (half + p * z) + k * _LN2_LOW)) - f)
+    return k * _LN2_HIGH - ((half - multiply_add(s, multiply_add(p, z, half), k * _LN2_LOW)) - f)
 
 
 @device

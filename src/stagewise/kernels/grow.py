@@ -82,7 +82,9 @@ class Work(NamedTuple):
     room: np.ndarray  # int64 (2): how many slots of either kind may be handed out; two more are for what is not kept
     heap: np.ndarray  # int64 (max_leaves + 1): leaves that can be split, the next one first
     gate: np.ndarray  # int64, see team.py
-    labels: np.ndarray  # int32 (n_rows): the leaf (node number) of each row of a grown tree; others are left alone
+    labels: (
+        np.ndarray
+    )  # uint16, uint32 (n_rows): the leaf (node number) of each row of a grown tree; others are left alone
     clock: np.ndarray  # int64 (4): cycles that thread 0 spent on histograms, on split search, on dividing rows
 
 

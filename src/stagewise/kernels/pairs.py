@@ -3,8 +3,9 @@
 Every kernel here has one signature, so a loss is one loop and one class (losses/). Rows go in chunks: the `_rows` loop
 of the loss fills grad, hess and value of a chunk, plain enough for the compiler to vectorise (it needs loops that
 start at 0); `settle` then multiplies by the weights, notes the largest sizes (from which the fixed point is chosen) and
-adds the value to the exact sum. A kernel cannot take the loop as an argument and still be cached on disk: hence the
-same few lines in each.
+adds the value to the exact sum. Around it `advance` adds the last tree's leaves and `pack` makes integers of the pairs,
+as `Update` says: a pass over all rows for each of them took as long again. A kernel cannot take the loop as an argument
+and still be cached on disk: hence the same few lines in each.
 
 Formulas: ESL 10.6 and Friedman (2001) section 4. y is 0/1 for the two-class losses; log-loss works on the log-odds f,
 where the paper's F is half of it: f = 2F, so the paper's 2·y·F with y = ±1 is our ±f.
@@ -12,19 +13,24 @@ where the paper's F is half of it: f = 2F, so the paper's 2·y·F with y = ±1 i
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from stagewise.kernels.exact import exact_exp, exact_log
-from stagewise.kernels.jit import device, kernel
+from stagewise.kernels.exact import Packing, exact_exp, exact_log
+from stagewise.kernels.jit import device, float_bits, from_bits, kernel
 from stagewise.kernels.team import share
 
 __all__ = [
     "CHUNK",
+    "Update",
     "absolute_error_pairs",
+    "advance",
     "exponential_pairs",
     "huber_pairs",
     "log_loss_pairs",
     "multiclass_pairs",
+    "pack",
     "quantile_pairs",
     "quantize",
     "settle",
@@ -33,8 +39,40 @@ __all__ = [
     "tweedie_pairs",
 ]
 
+
+class Update(NamedTuple):
+    """What else is done to a row while it is at hand, for one output: its leaf of the last tree is added before the
+    loss is evaluated, and its pair is packed afterwards."""
+
+    labels: np.ndarray  # uint16 or uint32 (n_rows): the leaf of each row; empty: nothing is added
+    leaves: np.ndarray  # float64 (n_nodes)
+    packing: Packing
+    by_weight: bool  # the second field is the weight, not the second derivative
+    words: np.ndarray  # int64 (n_rows): packed pairs; empty: nothing is packed
+    lost: np.ndarray  # int64 (n_threads, 8): rows that keep under 4 bits of their gradient are added here
+
+
 CHUNK = 1024
 """Rows of a chunk: grad, hess and value together stay in the first-level cache."""
+
+
+@device
+def largest(values, least):
+    """The largest size of values and of `least`; NaN is left out.
+
+    Bits of floats without their sign are ordered as integers, and the largest integer is found in vectors; NaN lies
+    beyond infinity and sends us round a second time.
+    """
+    top = float_bits(least)
+    for i in range(values.shape[0]):
+        bits = float_bits(abs(values[i]))
+        top = bits if bits > top else top
+    if top > float_bits(np.inf):
+        top = float_bits(least)
+        for i in range(values.shape[0]):
+            bits = float_bits(abs(values[i]))
+            top = bits if top < bits <= float_bits(np.inf) else top
+    return from_bits(top)
 
 
 @device
@@ -50,12 +88,8 @@ def settle(weight, grad, hess, value, scale, bits, peaks, limbs):
             grad[i] *= weight[i]
             hess[i] *= weight[i]
             value[i] *= weight[i]
-    top_g, top_h, top_v = peaks[0], peaks[1], peaks[2]
-    for i in range(n):
-        g, h, v = abs(grad[i]), hess[i], abs(value[i])
-        top_g = g if g > top_g else top_g
-        top_h = h if h > top_h else top_h
-        top_v = v if v > top_v else top_v
+    peaks[0], peaks[1] = largest(grad, peaks[0]), largest(hess, peaks[1])
+    peaks[2] = largest(value, peaks[2])
     one = np.float64(1 << bits)
     hi, lo = np.int64(0), np.int64(0)
     for i in range(n):
@@ -65,9 +99,37 @@ def settle(weight, grad, hess, value, scale, bits, peaks, limbs):
         high = np.trunc(v)
         hi += np.int64(high)
         lo += np.int64((v - high) * one)
-    peaks[0], peaks[1], peaks[2] = top_g, top_h, top_v
     limbs[0] += hi
     limbs[1] += lo
+
+
+@device
+def advance(update, a, b, raw):
+    """Add the leaves of rows a..b to their raw predictions, if there is a tree to add."""
+    if update.labels.shape[0] > 0:
+        labels, own = update.labels[a:b], raw[a:b]
+        for i in range(b - a):
+            own[i] += update.leaves[labels[i]]
+
+
+@device
+def pack_rows(grad, hess, packing, words):
+    """words = packed pairs; how many rows keep under 4 bits of their gradient."""
+    few = np.int64(0)
+    for i in range(words.shape[0]):
+        g = np.int64(np.rint(grad[i] * packing.grad_scale))
+        h = np.int64(np.rint(hess[i] * packing.hess_scale))
+        few += np.int64((abs(g) < 8) & (grad[i] != 0.0))
+        words[i] = (g << packing.grad_shift) + (h << packing.hess_shift) + np.int64(1)
+    return few
+
+
+@device
+def pack(update, a, b, tid, weight, grad, hess):
+    """Pack the pairs of rows a..b in the way that is expected to be right, while they are in the cache."""
+    if update.words.shape[0] > 0:
+        second = weight[a:b] if update.by_weight else hess[a:b]
+        update.lost[tid, 0] += pack_rows(grad[a:b], second, update.packing, update.words[a:b])
 
 
 @device
@@ -81,13 +143,15 @@ def squared_error_rows(y, f, option, grad, hess, value):
 
 
 @kernel
-def squared_error_pairs(tid, n_threads, y, raw, weight, option, scale, bits, grad, hess, value, peaks, limbs):
+def squared_error_pairs(tid, n_threads, y, raw, weight, option, scale, bits, grad, hess, value, peaks, limbs, update):
     """Pairs and value of `squared_error_rows` for this thread's rows."""
     k0, k1 = share(0, y.shape[0], tid, n_threads)
     for a in range(k0, k1, CHUNK):
         b = min(a + CHUNK, k1)
+        advance(update, a, b, raw)
         squared_error_rows(y[a:b], raw[a:b], option, grad[a:b], hess[a:b], value[tid])
         settle(weight[a:b], grad[a:b], hess[a:b], value[tid], scale, bits, peaks[tid], limbs[tid])
+        pack(update, a, b, tid, weight, grad, hess)
 
 
 @device
@@ -101,13 +165,15 @@ def absolute_error_rows(y, f, option, grad, hess, value):
 
 
 @kernel
-def absolute_error_pairs(tid, n_threads, y, raw, weight, option, scale, bits, grad, hess, value, peaks, limbs):
+def absolute_error_pairs(tid, n_threads, y, raw, weight, option, scale, bits, grad, hess, value, peaks, limbs, update):
     """Pairs and value of `absolute_error_rows` for this thread's rows."""
     k0, k1 = share(0, y.shape[0], tid, n_threads)
     for a in range(k0, k1, CHUNK):
         b = min(a + CHUNK, k1)
+        advance(update, a, b, raw)
         absolute_error_rows(y[a:b], raw[a:b], option, grad[a:b], hess[a:b], value[tid])
         settle(weight[a:b], grad[a:b], hess[a:b], value[tid], scale, bits, peaks[tid], limbs[tid])
+        pack(update, a, b, tid, weight, grad, hess)
 
 
 @device
@@ -124,13 +190,15 @@ def huber_rows(y, f, option, grad, hess, value):
 
 
 @kernel
-def huber_pairs(tid, n_threads, y, raw, weight, option, scale, bits, grad, hess, value, peaks, limbs):
+def huber_pairs(tid, n_threads, y, raw, weight, option, scale, bits, grad, hess, value, peaks, limbs, update):
     """Pairs and value of `huber_rows` for this thread's rows."""
     k0, k1 = share(0, y.shape[0], tid, n_threads)
     for a in range(k0, k1, CHUNK):
         b = min(a + CHUNK, k1)
+        advance(update, a, b, raw)
         huber_rows(y[a:b], raw[a:b], option, grad[a:b], hess[a:b], value[tid])
         settle(weight[a:b], grad[a:b], hess[a:b], value[tid], scale, bits, peaks[tid], limbs[tid])
+        pack(update, a, b, tid, weight, grad, hess)
 
 
 @device
@@ -146,13 +214,15 @@ def quantile_rows(y, f, option, grad, hess, value):
 
 
 @kernel
-def quantile_pairs(tid, n_threads, y, raw, weight, option, scale, bits, grad, hess, value, peaks, limbs):
+def quantile_pairs(tid, n_threads, y, raw, weight, option, scale, bits, grad, hess, value, peaks, limbs, update):
     """Pairs and value of `quantile_rows` for this thread's rows."""
     k0, k1 = share(0, y.shape[0], tid, n_threads)
     for a in range(k0, k1, CHUNK):
         b = min(a + CHUNK, k1)
+        advance(update, a, b, raw)
         quantile_rows(y[a:b], raw[a:b], option, grad[a:b], hess[a:b], value[tid])
         settle(weight[a:b], grad[a:b], hess[a:b], value[tid], scale, bits, peaks[tid], limbs[tid])
+        pack(update, a, b, tid, weight, grad, hess)
 
 
 @device
@@ -185,13 +255,15 @@ def tweedie_rows(y, f, option, grad, hess, value):
 
 
 @kernel
-def tweedie_pairs(tid, n_threads, y, raw, weight, option, scale, bits, grad, hess, value, peaks, limbs):
+def tweedie_pairs(tid, n_threads, y, raw, weight, option, scale, bits, grad, hess, value, peaks, limbs, update):
     """Pairs and value of `tweedie_rows` for this thread's rows."""
     k0, k1 = share(0, y.shape[0], tid, n_threads)
     for a in range(k0, k1, CHUNK):
         b = min(a + CHUNK, k1)
+        advance(update, a, b, raw)
         tweedie_rows(y[a:b], raw[a:b], option, grad[a:b], hess[a:b], value[tid])
         settle(weight[a:b], grad[a:b], hess[a:b], value[tid], scale, bits, peaks[tid], limbs[tid])
+        pack(update, a, b, tid, weight, grad, hess)
 
 
 @device
@@ -208,13 +280,15 @@ def log_loss_rows(y, f, option, grad, hess, value):
 
 
 @kernel
-def log_loss_pairs(tid, n_threads, y, raw, weight, option, scale, bits, grad, hess, value, peaks, limbs):
+def log_loss_pairs(tid, n_threads, y, raw, weight, option, scale, bits, grad, hess, value, peaks, limbs, update):
     """Pairs and value of `log_loss_rows` for this thread's rows."""
     k0, k1 = share(0, y.shape[0], tid, n_threads)
     for a in range(k0, k1, CHUNK):
         b = min(a + CHUNK, k1)
+        advance(update, a, b, raw)
         log_loss_rows(y[a:b], raw[a:b], option, grad[a:b], hess[a:b], value[tid])
         settle(weight[a:b], grad[a:b], hess[a:b], value[tid], scale, bits, peaks[tid], limbs[tid])
+        pack(update, a, b, tid, weight, grad, hess)
 
 
 @device
@@ -229,13 +303,15 @@ def exponential_rows(y, f, option, grad, hess, value):
 
 
 @kernel
-def exponential_pairs(tid, n_threads, y, raw, weight, option, scale, bits, grad, hess, value, peaks, limbs):
+def exponential_pairs(tid, n_threads, y, raw, weight, option, scale, bits, grad, hess, value, peaks, limbs, update):
     """Pairs and value of `exponential_rows` for this thread's rows."""
     k0, k1 = share(0, y.shape[0], tid, n_threads)
     for a in range(k0, k1, CHUNK):
         b = min(a + CHUNK, k1)
+        advance(update, a, b, raw)
         exponential_rows(y[a:b], raw[a:b], option, grad[a:b], hess[a:b], value[tid])
         settle(weight[a:b], grad[a:b], hess[a:b], value[tid], scale, bits, peaks[tid], limbs[tid])
+        pack(update, a, b, tid, weight, grad, hess)
 
 
 @device
@@ -274,7 +350,7 @@ def multiclass_rows(y, raw, a, b, grad, hess, value, top, total):
 
 
 @kernel
-def multiclass_pairs(tid, n_threads, y, raw, weight, option, scale, bits, grad, hess, value, peaks, limbs):
+def multiclass_pairs(tid, n_threads, y, raw, weight, option, scale, bits, grad, hess, value, peaks, limbs, update):
     """Pairs and value of `multiclass_rows` for this thread's rows; raw, grad and hess are (K, n_rows)."""
     k0, k1 = share(0, y.shape[0], tid, n_threads)
     top, total = np.empty(CHUNK), np.empty(CHUNK)
@@ -284,18 +360,6 @@ def multiclass_pairs(tid, n_threads, y, raw, weight, option, scale, bits, grad, 
         for k in range(raw.shape[0]):
             settle(weight[a:b], grad[k, a:b], hess[k, a:b], value[tid], scale, bits, peaks[tid], limbs[tid])
             value[tid, :] = 0.0  # the value is counted once
-
-
-@device
-def pack_rows(grad, hess, packing, words):
-    """words = packed pairs; how many rows keep under 4 bits of their gradient."""
-    few = np.int64(0)
-    for i in range(words.shape[0]):
-        g = np.int64(np.rint(grad[i] * packing.grad_scale))
-        h = np.int64(np.rint(hess[i] * packing.hess_scale))
-        few += np.int64((abs(g) < 8) & (grad[i] != 0.0))
-        words[i] = (g << packing.grad_shift) + (h << packing.hess_shift) + np.int64(1)
-    return few
 
 
 @device

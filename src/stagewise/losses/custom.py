@@ -14,7 +14,7 @@ import numpy as np
 from stagewise.errors import ParameterError
 from stagewise.kernels.exact import exact_exp, exact_expm1, exact_log, exact_log1p, exact_tanh
 from stagewise.kernels.jit import JIT
-from stagewise.kernels.pairs import CHUNK, settle
+from stagewise.kernels.pairs import CHUNK, advance, pack, settle
 from stagewise.kernels.team import share
 
 __all__ = ["compiled_pairs"]
@@ -88,13 +88,15 @@ def compiled_pairs(kind: type) -> Callable[..., None]:
         rows_compiled = numba.njit(error_model="numpy")(rows) if JIT else rows
 
         def pairs(  # type: ignore[no-untyped-def]
-            tid, n_threads, y, raw, weight, option, scale, bits, grad, hess, value, peaks, limbs
+            tid, n_threads, y, raw, weight, option, scale, bits, grad, hess, value, peaks, limbs, update
         ):
             k0, k1 = share(0, y.shape[0], tid, n_threads)
             for a in range(k0, k1, CHUNK):
                 b = min(a + CHUNK, k1)
+                advance(update, a, b, raw)
                 rows_compiled(y[a:b], raw[a:b], grad[a:b], hess[a:b], value[tid])
                 settle(weight[a:b], grad[a:b], hess[a:b], value[tid], scale, bits, peaks[tid], limbs[tid])
+                pack(update, a, b, tid, weight, grad, hess)
 
         _compiled[kind] = numba.njit(nogil=True, error_model="numpy")(pairs) if JIT else pairs
     return _compiled[kind]
