@@ -162,7 +162,7 @@ def build_share(bins, words, more_words, rows, start, stop, packing, pools, tid)
     clear(pools.own_grad[tid])
     clear(pools.own_hess[tid])
     add_blocks(
-        bins, words, more_words, rows, start, stop, 0, bins.stride, packing,
+        bins, words, more_words, rows, start, stop, np.int64(0), bins.stride, packing,
         pools.own_packed[tid], pools.own_grad[tid], pools.own_hess[tid],
     )  # fmt: skip
 
