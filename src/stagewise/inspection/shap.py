@@ -1,107 +1,179 @@
-"""Shapley values: what each column adds to a prediction, and each pair of columns beyond that."""
+"""Shapley values: what each column adds to a raw prediction, and what each pair of columns does together."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 
-from stagewise.boosting.model import Model
-from stagewise.inspection.leaves import groups_of
-from stagewise.kernels.paths import Groups
-from stagewise.kernels.shap import ROWS, Game, Plan, Room, attribute, background_words
-from stagewise.kernels.team import Team
+from stagewise.errors import MissingExtraError, ParameterError
+from stagewise.inspection.attribution import contributions
+from stagewise.inspection.dependence import expected_reach
+from stagewise.inspection.leaves import paths_of
+from stagewise.inspection.listing import frame_of, listing, number
+from stagewise.inspection.subject import Subject
 
-_BITS = 8
-_ENTRY_BITS = 10
-_TABLE_NUMBERS = 1 << 22
-_WORK = 400_000_000
+__all__ = ["ShapInteractions", "ShapValues", "shap_interactions", "shap_values"]
 
-
-def _rules(longest: int) -> tuple[np.ndarray, np.ndarray]:
-    """Gauss-Legendre rules on (0, 1) with 1, 2, ... points, up to what paths of `longest` columns need."""
-    rules = [np.polynomial.legendre.leggauss(q) for q in range(1, max(2, (longest + 1) // 2 + 1))]
-    points = np.concatenate([0.5 * (points + 1.0) for points, _ in rules])
-    return points, np.concatenate([0.5 * weights for _, weights in rules])
+_MOST_NUMBERS = 500_000_000
+"""Of interaction values: 4 GB."""
 
 
-def _betas(longest: int) -> np.ndarray:
-    """p! q! / (p + q + 1)! for p, q up to `longest`."""
-    beta = np.empty((longest + 1, longest + 1))
-    beta[0] = 1.0 / np.arange(1.0, longest + 2.0)
-    for p in range(1, longest + 1):  # B(p + 1, q + 1) = B(p, q + 2) · p / (q + 1)
-        q = np.arange(longest + 1.0)
-        beta[p] = beta[p - 1] * p / (p + q + 1.0)
-    return beta
+@dataclass(frozen=True, slots=True, eq=False)
+class ShapValues:
+    """expected + the values of a row add up to its raw prediction (log-odds, log of the mean, ...)."""
 
+    values: np.ndarray  # (n_rows, n_columns); with several outputs (n_rows, n_columns, n_outputs)
+    expected: np.ndarray  # (n_outputs,)
+    data: np.ndarray  # (n_rows, n_columns)
+    names: tuple[str, ...]
+    outputs: tuple[str, ...]
+    method: str  # "path" or "interventional"
 
-def _plan(groups: Groups, n_columns: int, pairs: bool) -> Plan:
-    slots = np.diff(groups.slot)
-    widths = slots * (slots - 1) // 2 if pairs else slots
-    words = np.where(groups.worded != 0, 1 << np.minimum(np.diff(groups.test), _ENTRY_BITS), 0)
-    size = n_columns * n_columns if pairs else n_columns
-    offset = np.repeat(groups.output * size, widths)
-    if not pairs:
-        position = groups.slot_column + offset
-    else:
-        parts = [np.empty(0, np.int64)]
-        for a, b in zip(groups.slot[:-1], groups.slot[1:], strict=True):
-            columns = groups.slot_column[a:b].astype(np.int64)
-            i, j = np.triu_indices(b - a, 1)
-            parts.append(np.minimum(columns[i], columns[j]) * n_columns + np.maximum(columns[i], columns[j]))
-        position = np.concatenate(parts) + offset
+    def output(self, output: int = 0) -> np.ndarray:
+        """The values of one output, (n_rows, n_columns)."""
+        return self.values if self.values.ndim == 2 else self.values[:, :, output]
 
-    def starts(sizes: np.ndarray) -> np.ndarray:
-        return np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
+    def mean_size(self, output: int | None = None) -> np.ndarray:
+        """Mean absolute value of each column, (n_columns,); summed over outputs when none is named."""
+        sizes = np.abs(self.values).mean(axis=0)
+        return sizes if sizes.ndim == 1 else sizes.sum(axis=1) if output is None else sizes[:, output]
 
-    return Plan(starts(words * widths), starts(words), starts(widths), position.astype(np.int64), _ENTRY_BITS)
+    def to_frame(self, library: str | None = None) -> Any:
+        """One row for each row of X and each output, one column for each column of X, and the expected value."""
+        n, k = len(self.values), len(self.outputs)
+        stacked = np.concatenate([self.output(o) for o in range(k)])
+        columns: dict[str, Any] = {} if k == 1 else {"output": np.repeat(np.array(self.outputs, object), n)}
+        columns |= {name: stacked[:, j] for j, name in enumerate(self.names)}
+        return frame_of(columns | {"expected": np.repeat(self.expected, n)}, library)
 
-
-def contributions(model: Model, X: np.ndarray, background, shares, pairs: bool, n_threads: int) -> np.ndarray:
-    groups = groups_of(model, _BITS)
-    n_columns = model.schema.n_columns
-    longest = int(np.diff(groups.held).max(initial=1))
-    plan = _plan(groups, n_columns, pairs)
-    game = _game(groups, longest, background, shares, pairs)
-    size = n_columns * (n_columns if pairs else 1)
-    out = np.zeros((len(X), model.n_outputs * size))
-    batches = _batches(plan)
-    rows = 1 << 16
-    with Team(max(1, min(n_threads, len(X) // 64))) as team:
-        for g0, g1 in batches:
-            room = Room(
-                np.empty((team.n_threads, n_columns, ROWS)),
-                np.empty((team.n_threads, ROWS), np.int64),
-                np.empty((team.n_threads, longest), np.uint8),
-                np.empty((team.n_threads, longest, (longest + 1) // 2)),
-                np.empty((team.n_threads, (longest + 1) // 2)),
-                np.empty((team.n_threads, int(np.diff(plan.first).max(initial=1)))),
-                np.empty((team.n_threads, int(plan.table[g1] - plan.table[g0]))),
-                np.zeros((team.n_threads, int(plan.mark[g1] - plan.mark[g0])), np.int64),
-            )
-            for a in range(0, len(X), rows):
-                team.run(attribute, np.array(X[a : a + rows], np.float64), groups, game, plan, g0, g1, room, out[a : a + rows])
-    return out
-
-
-def _batches(plan: Plan) -> list[tuple[int, int]]:
-    """Runs of groups whose tables fit into the room."""
-    cuts = [0]
-    for g in range(1, len(plan.table) - 1):
-        if plan.table[g + 1] - plan.table[cuts[-1]] > _TABLE_NUMBERS:
-            cuts.append(g)
-    cuts.append(len(plan.table) - 1)
-    return list(zip(cuts[:-1], cuts[1:], strict=True))
-
-
-def _game(groups, longest, background, shares, pairs) -> Game:
-    n_leaves = len(groups.value)
-    n = len(background)
-    seen = np.zeros(n_leaves + 1, np.int64)
-    held = np.diff(groups.held)
-    room = int(np.minimum(1 << np.minimum(held, 40), n).sum())
-    word, share = np.empty(room, np.int64), np.empty(room)
-    if n:
-        found = np.empty(1 << (2 * n - 1).bit_length(), np.int64)
-        background_words(
-            shares, groups, np.ascontiguousarray(background.T), np.empty(n, np.int64), found, seen, word, share
+    def to_explanation(self) -> Any:
+        """A `shap.Explanation`, for the shap package's plots."""
+        try:
+            from shap import Explanation
+        except ImportError:
+            raise MissingExtraError("to_explanation needs the shap package: pip install shap") from None
+        several = self.values.ndim == 3
+        base = np.tile(self.expected, (len(self.values), 1)) if several else np.full(len(self.values), self.expected[0])
+        return Explanation(
+            self.values,
+            base_values=base,
+            data=self.data,
+            feature_names=list(self.names),
+            output_names=list(self.outputs) if several else None,
         )
-    return Game(pairs, *_rules(longest), _betas(longest), background, shares, seen, word, share)
+
+    def __repr__(self) -> str:
+        sizes = self.mean_size()
+        rows = [[self.names[j], number(sizes[j])] for j in np.argsort(-sizes, kind="stable")[:10]]
+        kind = "path-dependent" if self.method == "path" else "interventional"
+        return listing(f"SHAP values of {len(self.values)} rows, {kind}", ["column", "mean |value|"], rows, len(sizes))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ShapInteractions:
+    """Interaction values of a row: symmetric, and each line adds up to the column's SHAP value.
+
+    Off the diagonal each of (i, j) and (j, i) holds half of what the pair does together; the diagonal is the rest, the
+    column's main effect.
+    """
+
+    values: np.ndarray  # (n_rows, n_columns, n_columns); with several outputs (..., n_outputs)
+    expected: np.ndarray  # (n_outputs,)
+    data: np.ndarray  # (n_rows, n_columns)
+    names: tuple[str, ...]
+    outputs: tuple[str, ...]
+    method: str
+
+    def output(self, output: int = 0) -> np.ndarray:
+        """The values of one output, (n_rows, n_columns, n_columns)."""
+        return self.values if self.values.ndim == 3 else self.values[..., output]
+
+    def mean_size(self, output: int = 0) -> np.ndarray:
+        """(n_columns, n_columns): mean absolute values; twice that off the diagonal, the whole effect of a pair."""
+        sizes = np.abs(self.output(output)).mean(axis=0)
+        return np.asarray(2.0 * sizes - np.diag(np.diag(sizes)))
+
+    def to_frame(self, library: str | None = None) -> Any:
+        """One row a pair and output: the mean absolute effect; main effects are the pairs of a column with itself."""
+        i, j = np.triu_indices(len(self.names))
+        k = len(self.outputs)
+        columns: dict[str, Any] = {} if k == 1 else {"output": np.repeat(np.array(self.outputs, object), len(i))}
+        columns |= {
+            "column": np.tile(np.array(self.names, object)[i], k),
+            "with": np.tile(np.array(self.names, object)[j], k),
+            "mean size": np.concatenate([self.mean_size(o)[i, j] for o in range(k)]),
+        }
+        return frame_of(columns, library)
+
+    def __repr__(self) -> str:
+        sizes = np.triu(self.mean_size(), 1)
+        order = [k for k in np.argsort(-sizes, axis=None, kind="stable")[:10] if sizes.flat[k] > 0.0]
+        pairs = [divmod(int(k), len(self.names)) for k in order]
+        rows = [[f"{self.names[i]} × {self.names[j]}", number(sizes[i, j])] for i, j in pairs]
+        title = f"SHAP interactions of {len(self.values)} rows"
+        return listing(title, ["pair", "mean |value|"], rows, int((sizes > 0.0).sum()))
+
+
+def shap_values(model: Any, X: Any, *, background: Any = None, background_weight: Any = None) -> ShapValues:
+    """SHAP values of the rows of X, on the scale of raw predictions.
+
+    Without background, a column that is left out sends a row both ways, by the training rows that went there
+    (path-dependent TreeSHAP). With a background table, columns that are left out are taken from its rows, one after the
+    other, with weights if given (interventional TreeSHAP).
+    """
+    subject = Subject.of(model)
+    matrix = subject.matrix(X)
+    rows, shares, expected = _background(subject, background, background_weight)
+    values = contributions(subject.model, matrix, rows, shares, False, subject.n_threads)
+    return ShapValues(
+        _outputs_last(values), expected, matrix, subject.names, subject.outputs, _method(background)
+    )
+
+
+def shap_interactions(
+    model: Any, X: Any, *, background: Any = None, background_weight: Any = None
+) -> ShapInteractions:
+    """SHAP interaction values of the rows of X; arguments as in `shap_values`."""
+    subject = Subject.of(model)
+    matrix = subject.matrix(X)
+    size = len(matrix) * subject.model.n_outputs * len(subject.names) ** 2
+    if size > _MOST_NUMBERS:
+        raise ParameterError(
+            f"{len(matrix):,} rows of {len(subject.names)} columns have {size:,} interaction values; at most "
+            f"{_MOST_NUMBERS:,} are computed at once. Pass fewer rows."
+        )
+    rows, shares, expected = _background(subject, background, background_weight)
+    own = contributions(subject.model, matrix, rows, shares, False, subject.n_threads)
+    values = contributions(subject.model, matrix, rows, shares, True, subject.n_threads)
+    values += values.swapaxes(2, 3).copy()
+    j = np.arange(len(subject.names))
+    values[:, :, j, j] = own - values.sum(axis=3)
+    return ShapInteractions(
+        _outputs_last(values), expected, matrix, subject.names, subject.outputs, _method(background)
+    )
+
+
+def _method(background: Any) -> str:
+    return "path" if background is None else "interventional"
+
+
+def _outputs_last(values: np.ndarray) -> np.ndarray:
+    """(n_rows, n_outputs, ...) in the order of the shap package: without the outputs when there is one, else last."""
+    return values[:, 0] if values.shape[1] == 1 else np.moveaxis(values, 1, -1)
+
+
+def _background(subject: Subject, background: Any, weight: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows, their weights, and the prediction of the empty coalition, (n_outputs,)."""
+    model = subject.model
+    if background is None:
+        if weight is not None:
+            raise ParameterError("background_weight needs a background.")
+        paths = paths_of(model)
+        mean = paths.value * expected_reach(paths, np.zeros(len(subject.names), np.bool_))
+        totals = np.bincount(paths.output, mean, minlength=model.n_outputs)
+        return np.empty((0, len(subject.names))), np.empty(0), model.initial + totals
+    rows = np.array(subject.matrix(background), np.float64)
+    shares = subject.shares(weight, len(rows))
+    return rows, shares, model.raw(rows, subject.n_threads) @ shares
