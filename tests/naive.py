@@ -16,6 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import special
 
+import naive_paths
+
 MISSING = 255  # the bin code of a missing value
 RIGHT, LEFT, NOT_SEEN = 0, 1, 2  # where missing values go; NOT_SEEN: there were none
 
@@ -668,6 +670,12 @@ TWINS: dict[str, Callable[..., Any]] = {
     "binning.distinct_sorted": distinct_sorted,
     "binning.greedy_cuts": greedy_cuts,
     "binning.interleave": interleave,
+    "dependence.add_boxes": naive_paths.dependence,
+    "dependence.add_curves": naive_paths.curves,
+    "dependence.add_reached": naive_paths.dependence,
+    "dependence.reach_shares": naive_paths.reach_shares,
+    "effects.component_tables": naive_paths.component,
+    "effects.row_effects": naive_paths.row_effects,
     "exact.hash_threshold_counts": hash_threshold_counts,
     "exact.hash_values": hash_values,
     "exact.mix_rows": mix_rows,
@@ -690,6 +698,8 @@ TWINS: dict[str, Callable[..., Any]] = {
     "pairs.squared_error_pairs": squared_error_pairs,
     "pairs.tweedie_pairs": tweedie_pairs,
     "partition.partition_rows": partition_rows,
+    "paths.group_leaves": naive_paths.conditions_met,
+    "paths.leaf_paths": naive_paths.leaf_paths,
     "predict.add_tree_binned": add_tree_binned,
     "predict.label_binned": label_binned,
     "predict.leaf_masks": leaf_masks,
@@ -698,6 +708,8 @@ TWINS: dict[str, Callable[..., Any]] = {
     "predict.predict_masks": predict,
     "predict.predict_walks": predict,
     "predict.tree_leaves": tree_leaves,
+    "shap.attribute": naive_paths.shapley,
+    "shap.background_words": naive_paths.background_words,
     "split.best_split": best_split,
     "symmetric.grow_symmetric": grow_symmetric,
 }
