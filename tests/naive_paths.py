@@ -87,7 +87,7 @@ def ways(tree: Any, node: int = 0, way: tuple[tuple[int, bool], ...] = ()) -> li
 
 
 def leaf_paths(tree: Any) -> dict[int, dict[int, tuple[Callable[[float], bool], float]]]:
-    """By leaf and column: whether a value passes all tests on that column, and the share of training weight that did."""
+    """By leaf and column: whether a value passes all tests on the column, and the share of training weight that did."""
     found: dict[int, dict[int, tuple[Callable[[float], bool], float]]] = {}
     for leaf, way in ways(tree):
         found[leaf] = {}

@@ -18,9 +18,7 @@ SEEDS = range(3 if JIT else 1)
 
 
 def exhaustive(trees, row, rows, shares, pairs):
-    game = (
-        naive_paths.background_game(trees, row, rows, shares) if len(rows) else naive_paths.cover_game(trees, row)
-    )
+    game = naive_paths.background_game(trees, row, rows, shares) if len(rows) else naive_paths.cover_game(trees, row)
     if pairs:
         return np.triu(naive_paths.shapley_interactions(game, len(row)), 1)
     return naive_paths.shapley(game, len(row))

@@ -18,7 +18,7 @@ from stagewise.data.table import Table
 from stagewise.kernels.binning import distinct_sorted, greedy_cuts
 from stagewise.kernels.exact import hash_values, stream_key
 
-__all__ = ["SAMPLE_ROWS", "Marginal", "find_cuts", "sample_rows"]
+__all__ = ["Marginal", "SAMPLE_ROWS", "find_cuts", "sample_rows"]
 
 SAMPLE_ROWS = 200_000
 _PURPOSE = 0x62696E73  # "bins": keeps this stream apart from subsampling

@@ -4,9 +4,9 @@ With respect to independent columns that have the distributions seen in training
 
     f(x) = f₀ + Σⱼ fⱼ(xⱼ) + Σ_{j<k} f_jk(xⱼ, xₖ) + ...
 
-where every component averages to 0 over each of its columns (Hoeffding; ESL 10.13.2 calls the first terms main effects).
-Trees are constant on boxes, so each component is an exact table. If no path of the model tests more than `order` columns
-(trees of two leaves, or of depth 2), the components add up to the model.
+where every component averages to 0 over each of its columns (Hoeffding 1948). Trees are constant on boxes, so each
+component is an exact table. If no path of the model tests more than `order` columns (trees of two leaves, or of depth
+2), the components add up to the model.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from stagewise.errors import ParameterError
-from stagewise.inspection.interaction import _pairs_on_paths
+from stagewise.inspection.interaction import pairs_on_paths
 from stagewise.inspection.leaves import paths_of
 from stagewise.inspection.listing import frame_of, listing, number
 from stagewise.inspection.subject import Subject
@@ -46,7 +46,7 @@ class Component:
     def at(self, matrix: np.ndarray) -> np.ndarray:
         """(n_outputs, n_rows): the component at rows of a matrix."""
         cells = tuple(_cells(edges, matrix[:, j]) for edges, j in zip(self.edges, self.columns, strict=True))
-        return self.values[(slice(None), *cells)]
+        return np.array([own[cells] for own in self.values])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -112,8 +112,8 @@ def functional_anova(
     begin, end, paths = _ranges(paths, edges, chances)
     used = np.bincount(paths.column, minlength=len(edges)) > 0
     singles = np.flatnonzero(used & wanted)
-    pairs = np.argwhere(np.triu(_pairs_on_paths(paths, len(edges)) > 0, 1)) if order == 2 else np.empty((0, 2), np.int64)
-    pairs = pairs[wanted[pairs].all(axis=1)]
+    linked = np.triu(pairs_on_paths(paths, len(edges)) > 0, 1) & wanted & wanted[:, None]
+    pairs = np.argwhere(linked & (order == 2))
     mains, joints = _tables(subject, paths, begin, end, edges, singles, pairs)
     components = [
         _component(subject, (int(j),), edges, chances, table) for j, table in zip(singles, mains, strict=True)

@@ -1,4 +1,4 @@
-"""Contributions of columns, and of pairs of columns, to the raw predictions of rows: what shap.py asks the kernels for."""
+"""Contributions of columns, and of pairs of columns, to raw predictions: what shap.py asks the kernels for."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _FEW_ROWS = 64
 def contributions(
     model: Model, X: np.ndarray, background: np.ndarray, shares: np.ndarray, pairs: bool, n_threads: int
 ) -> np.ndarray:
-    """(n_rows, n_outputs, n_columns), or with pairs (n_rows, n_outputs, n_columns, n_columns), filled above the diagonal.
+    """(n_rows, n_outputs, n_columns), or with pairs (..., n_columns, n_columns), filled above the diagonal.
 
     background: float64 (n, n_columns) with weights `shares` of sum 1; without rows: path-dependent.
     """
@@ -48,13 +48,13 @@ def contributions(
         for g0, g1 in _rounds(plan):
             room = _room(team.n_threads, n_columns, longest, plan, g0, g1)
             for a in range(0, len(X), rows):
-                some = np.array(X[a : a + rows], np.float64)  # a copy: writable, as all arrays that kernels are typed for
+                some = np.array(X[a : a + rows], np.float64)  # always a copy: one type for the kernel
                 team.run(attribute, some, groups, game, plan, g0, g1, room, out[a : a + rows])
     return out.reshape(len(X), model.n_outputs, *shape)
 
 
 def _rules(longest: int) -> tuple[np.ndarray, np.ndarray]:
-    """Points and weights on (0, 1) of Gauss-Legendre rules with 1, 2, ... points, as paths of `longest` columns need."""
+    """Points and weights on (0, 1) of Gauss-Legendre rules with 1, 2, ... points, as `longest` conditions need."""
     rules = [np.polynomial.legendre.leggauss(q) for q in range(1, (longest + 1) // 2 + 1)]
     return np.concatenate([0.5 * (x + 1.0) for x, _ in rules]), np.concatenate([0.5 * w for _, w in rules])
 

@@ -39,7 +39,9 @@ class Dependence:
 
     def centred(self) -> Dependence:
         """The same minus its mean over the grid."""
-        return replace(self, values=self.values - self.values.mean(axis=tuple(range(1, self.values.ndim)), keepdims=True))
+        return replace(
+            self, values=self.values - self.values.mean(axis=tuple(range(1, self.values.ndim)), keepdims=True)
+        )
 
     def steps(self) -> Dependence:
         """By how much the dependence on one column rises from each grid point to the next: where a model jumps.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,7 +51,7 @@ class Grid:
         return axis
 
 
-def quantiles(marginal: Marginal, levels: Sequence[float]) -> np.ndarray:
+def quantiles(marginal: Marginal, levels: Any) -> np.ndarray:
     """Quantiles of the values that are not missing, at the resolution of bins."""
     present = float(marginal.shares.sum())
     upto = np.cumsum(marginal.shares)
@@ -75,9 +75,7 @@ def make_grid(subject: Subject, features: Any, grid: Any, resolution: Any, perce
     if cells > MOST_CELLS:
         raise ParameterError(f"the grid has {cells:,} cells; at most {MOST_CELLS:,} are allowed. Lower resolution.")
     tenths = np.arange(1, 10) / 10.0
-    deciles = tuple(
-        np.empty(0) if own is None or len(own.points) == 0 else quantiles(own, tenths) for own in marginals
-    )
+    deciles = tuple(np.empty(0) if own is None or len(own.points) == 0 else quantiles(own, tenths) for own in marginals)
     return Grid(columns, axes, deciles)
 
 
@@ -101,7 +99,7 @@ def _axis(name: str, marginal: Marginal | None, resolution: int, low: float, hig
         ends = quantiles(marginal, (low, high))
         if not (np.isfinite(ends).all() and ends[0] < ends[1]):  # nearly all rows share one value
             ends = points[[0, -1]]
-        points = np.linspace(*ends, resolution)
+        points = np.linspace(ends[0], ends[1], resolution)
     return np.append(points, np.nan) if marginal.missing > 0.0 or len(points) == 0 else points
 
 
@@ -114,10 +112,12 @@ def _given(subject: Subject, columns: tuple[int, ...], grid: Any) -> tuple[np.nd
             raise ParameterError(f"grid must have a sequence of values for each of {', '.join(map(repr, names))}.")
         parts = [by_column[j] for j in columns]
     else:
-        flat = len(columns) == 1 and np.ndim(grid[0] if isinstance(grid, (list, tuple)) and len(grid) else grid) < (
-            1 if isinstance(grid, (list, tuple)) else 2
-        )
-        parts = [grid] if flat else list(grid)
+        try:
+            parts = list(grid)
+        except TypeError:
+            raise ParameterError(f"grid={grid!r} must be a sequence of values, or one for each column.") from None
+        if len(columns) == 1 and not (len(parts) == 1 and np.ndim(parts[0]) == 1):
+            parts = [parts]
     if len(parts) != len(columns):
         raise ParameterError(f"grid has {len(parts)} axes, but features name {len(columns)} columns.")
     axes = []

@@ -46,7 +46,9 @@ class Importance:
         if len(self.repeats):
             columns["spread"] = self.spread[order]
         if len(self.by_output) > 1:
-            columns |= {f"importance {name}": own[order] for name, own in zip(self.outputs, self.by_output, strict=True)}
+            columns |= {
+                f"importance {name}": own[order] for name, own in zip(self.outputs, self.by_output, strict=True)
+            }
         return frame_of(columns, library)
 
     def __repr__(self) -> str:
@@ -145,4 +147,3 @@ def _drops(
             drops[repeat, j] = before - score()
             shuffled[:, j] = matrix[:, j]
     return drops
-

@@ -17,7 +17,7 @@ from stagewise.kernels.paths import Paths
 from stagewise.kernels.team import Team
 from stagewise.params import check_count
 
-__all__ = ["Interactions", "h_statistic", "shared_paths"]
+__all__ = ["Interactions", "h_statistic", "pairs_on_paths", "shared_paths"]
 
 _NUMBERS_AT_ONCE = 20_000_000  # of interactions of pairs at rows
 _STEPS_A_THREAD = 2_000_000
@@ -61,7 +61,7 @@ class Interactions:
         return listing(f"Interactions{of} over {self.n_rows} rows", ["pair", "H", "strength"], rows, len(ranked))
 
 
-def _pairs_on_paths(paths: Paths, n_columns: int) -> np.ndarray:
+def pairs_on_paths(paths: Paths, n_columns: int) -> np.ndarray:
     """(n_columns, n_columns) int64: the number of leaves whose path tests both columns."""
     count = np.zeros((n_columns, n_columns), np.int64)
     leaf = np.repeat(np.arange(len(paths.value)), np.diff(paths.start))
@@ -79,7 +79,7 @@ def shared_paths(model: Any) -> np.ndarray:
     """
     subject = Subject.of(model)
     paths, n = paths_of(subject.model), len(subject.names)
-    return _pairs_on_paths(paths, n) + np.diag(np.bincount(paths.column, minlength=n))
+    return pairs_on_paths(paths, n) + np.diag(np.bincount(paths.column, minlength=n))
 
 
 def h_statistic(
@@ -114,7 +114,7 @@ def _output(
     """H of pairs, total H and strengths of one output."""
     n, p = len(X), len(subject.names)
     mine = paths.output == output
-    count = _pairs_on_paths(_only(paths, mine), p)
+    count = pairs_on_paths(_only(paths, mine), p)
     chosen = np.array(columns)
     i, j = np.triu_indices(len(chosen), 1)
     linked = count[chosen[i], chosen[j]] > 0

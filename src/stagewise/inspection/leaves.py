@@ -81,19 +81,17 @@ def groups_of(model: Model, most_bits: int) -> Groups:
         output=np.empty(n_leaves + 1, np.int64),
         worded=np.empty(n_leaves + 1, np.uint8),
     )
-    scratch = [np.empty(size, np.int64) for size in (largest, largest, 3 * largest + 2)]
+    parents, below, covered = (np.empty(size, np.int64) for size in (largest, largest, 3 * largest + 2))
     ends = np.zeros(5, np.int64)
-    group_leaves(trees_of(model), most_bits, *scratch, np.empty(n_tests), groups, ends)
+    group_leaves(trees_of(model), most_bits, parents, below, covered, np.empty(n_tests), groups, ends)
     g, tests, slots, leaves, conditions = ends.tolist()
-    return Groups(
-        *(array[: g + 1] for array in (groups.test,)),
-        *(array[:tests] for array in (groups.column, groups.low, groups.high, groups.missing)),
-        groups.slot[: g + 1],
-        groups.slot_column[:slots],
-        groups.leaf[: g + 1],
-        groups.value[:leaves],
-        groups.held[: leaves + 1],
-        *(array[:conditions] for array in (groups.place, groups.mask, groups.want, groups.ratio)),
-        groups.output[:g],
-        groups.worded[:g],
-    )
+    sizes = {
+        **dict.fromkeys(("test", "slot", "leaf"), g + 1),
+        **dict.fromkeys(("column", "low", "high", "missing"), tests),
+        **dict.fromkeys(("place", "mask", "want", "ratio"), conditions),
+        **dict.fromkeys(("output", "worded"), g),
+        "slot_column": slots,
+        "value": leaves,
+        "held": leaves + 1,
+    }
+    return groups._replace(**{name: getattr(groups, name)[:size] for name, size in sizes.items()})

@@ -23,12 +23,13 @@ def number(value: float) -> str:
 
 def listing(title: str, header: Sequence[str], rows: Sequence[Sequence[str]], total: int | None = None) -> str:
     """A title and an aligned table, the first column to the left; `total` says how many rows there would be."""
-    cells = [list(header), *(list(row) for row in rows)]
-    widths = [max(len(row[k]) for row in cells) for k in range(len(header))]
+    cells = [list(row) for row in ([header] if any(header) else []) + list(rows)]
+    widths = [max((len(row[k]) for row in cells), default=0) for k in range(len(header))]
     lines = [title]
     for row in cells:
-        first, *others = (cell.ljust(w) if k == 0 else cell.rjust(w) for k, (cell, w) in enumerate(zip(row, widths, strict=True)))
-        lines.append("  " + "  ".join([first, *others]).rstrip())
+        first, *others = row
+        padded = [cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True)]
+        lines.append("  " + "  ".join([first.ljust(widths[0]), *padded]).rstrip())
     if total is not None and total > len(rows):
         lines.append(f"  ... {total - len(rows)} more")
     return "\n".join(lines)

@@ -127,14 +127,10 @@ def shap_values(model: Any, X: Any, *, background: Any = None, background_weight
     matrix = subject.matrix(X)
     rows, shares, expected = _background(subject, background, background_weight)
     values = contributions(subject.model, matrix, rows, shares, False, subject.n_threads)
-    return ShapValues(
-        _outputs_last(values), expected, matrix, subject.names, subject.outputs, _method(background)
-    )
+    return ShapValues(_outputs_last(values), expected, matrix, subject.names, subject.outputs, _method(background))
 
 
-def shap_interactions(
-    model: Any, X: Any, *, background: Any = None, background_weight: Any = None
-) -> ShapInteractions:
+def shap_interactions(model: Any, X: Any, *, background: Any = None, background_weight: Any = None) -> ShapInteractions:
     """SHAP interaction values of the rows of X; arguments as in `shap_values`."""
     subject = Subject.of(model)
     matrix = subject.matrix(X)

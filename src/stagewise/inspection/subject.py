@@ -60,7 +60,9 @@ class Subject:
         """The number of a column, from its name or number."""
         if isinstance(feature, numbers.Integral) and not isinstance(feature, bool):
             if not 0 <= int(feature) < len(self.names):
-                raise ParameterError(f"column {feature} does not exist; the model has columns 0 to {len(self.names) - 1}.")
+                raise ParameterError(
+                    f"column {feature} does not exist; the model has columns 0 to {len(self.names) - 1}."
+                )
             return int(feature)
         if not isinstance(feature, str):
             raise ParameterError(f"feature={feature!r} must be the name or number of a column.")

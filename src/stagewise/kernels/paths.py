@@ -229,7 +229,7 @@ def add_group(trees, s, parents, root, ends, bits, groups, ratio, stack):
 def group_leaves(trees, most_bits, parents, below, covered, ratio, groups, ends):
     """Fill `groups` with the largest subtrees of at most most_bits tests, and with deep leaves one by one.
 
-    parents, below, covered: scratch, int64, of the largest tree's size (covered twice that, as a stack);
+    parents, below, covered: scratch, int64, of the largest tree's size (covered three times that: it ends in a stack);
     ends: int64 (5), zeros; in the end the numbers of groups, tests, slots, leaves and conditions.
     """
     groups.test[0], groups.slot[0], groups.leaf[0], groups.held[0] = 0, 0, 0, 0
