@@ -19,7 +19,7 @@ from stagewise.errors import (
 )
 
 if TYPE_CHECKING:
-    from stagewise import inspection
+    from stagewise import inspection, plots
     from stagewise.data.dataset import Dataset
     from stagewise.estimators.classification import GradientBoostingClassifier
     from stagewise.estimators.regression import GradientBoostingRegressor
@@ -38,6 +38,7 @@ __all__ = [
     "TrainingInterrupted",
     "__version__",
     "inspection",
+    "plots",
 ]
 
 _HOMES = {
@@ -47,7 +48,7 @@ _HOMES = {
     "Loss": "stagewise.losses.base",
 }
 
-_ROOMS = ("inspection",)
+_ROOMS = ("inspection", "plots")
 
 
 def __getattr__(name: str) -> Any:

@@ -19,6 +19,7 @@ __all__ = [
     "shap_interactions",
     "shap_values",
     "shared_paths",
+    "tree_text",
 ]
 
 _HOMES = {
@@ -31,6 +32,7 @@ _HOMES = {
     "shap_interactions": "shap",
     "shap_values": "shap",
     "shared_paths": "interaction",
+    "tree_text": "outline",
 }
 
 
