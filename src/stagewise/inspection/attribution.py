@@ -7,20 +7,23 @@ import numpy as np
 from stagewise.boosting.model import Model
 from stagewise.inspection.leaves import groups_of
 from stagewise.kernels.paths import Groups
-from stagewise.kernels.shap import ROWS, Game, Plan, Room, attribute, background_words
+from stagewise.kernels.shap import Game, Plan, Room, attribute, background_words
 from stagewise.kernels.team import Team
 
 __all__ = ["contributions"]
 
-_GROUP_BITS = 10
-"""Tests of a group with several leaves. 100,000 rows of 28 columns, 100 trees of 31 leaves, two threads: 1.50 s with 8,
-0.99 s with 10, 0.94 s with 12, whose tables are four times as large."""
+_GROUP_BITS = 9
+"""Tests of a group with several leaves. 100,000 rows of 28 columns, 100 trees of 31 leaves, two threads: 0.97 s with 7,
+0.80 s with 9 and with 10, 0.89 s with 12. Fewer make more groups, more make tables that take longer to fill."""
 
 _TABLE_BITS = 12
 """A table has at most 2**12 entries."""
 
 _TABLE_NUMBERS = 1 << 22
 """Numbers of all tables at one time, a thread: 32 MB. Groups beyond it come in a second round."""
+
+_ROWS, _LEAST_ROWS, _BLOCK_NUMBERS = 256, 16, 1 << 18
+"""Rows handled at a time: as many as leave their results in the second-level cache."""
 
 _STEPS_A_CALL = 100_000_000
 """Additions in one call of the kernel, some tenths of a second: Ctrl-C is noticed between calls."""
@@ -46,7 +49,7 @@ def contributions(
     rows = _rows_a_call(groups, plan, len(background))
     with Team(max(1, min(n_threads, len(X) // _FEW_ROWS))) as team:
         for g0, g1 in _rounds(plan):
-            room = _room(team.n_threads, n_columns, longest, plan, g0, g1)
+            room = _room(team.n_threads, n_columns, out.shape[1], longest, plan, g0, g1)
             for a in range(0, len(X), rows):
                 some = np.array(X[a : a + rows], np.float64)  # always a copy: one type for the kernel
                 team.run(attribute, some, groups, game, plan, g0, g1, room, out[a : a + rows])
@@ -118,11 +121,14 @@ def _rows_a_call(groups: Groups, plan: Plan, n_background: int) -> int:
     return max(1, _STEPS_A_CALL // max(1, int((tests + widths + deep).sum())))
 
 
-def _room(threads: int, n_columns: int, longest: int, plan: Plan, g0: int, g1: int) -> Room:
+def _room(threads: int, n_columns: int, n_numbers: int, longest: int, plan: Plan, g0: int, g1: int) -> Room:
+    rows = max(_LEAST_ROWS, min(_ROWS, _BLOCK_NUMBERS // n_numbers))
     points = (longest + 1) // 2
     return Room(
-        columns=np.empty((threads, n_columns, ROWS)),
-        words=np.empty((threads, ROWS), np.int64),
+        columns=np.empty((threads, n_columns, rows)),
+        total=np.empty((threads, n_numbers, rows)),
+        words=np.empty((threads, rows), np.int64),
+        places=np.empty((threads, rows), np.uint64),
         states=np.empty((threads, longest), np.uint8),
         e=np.empty((threads, longest, points)),
         r=np.empty((threads, points)),

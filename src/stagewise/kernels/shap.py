@@ -30,10 +30,7 @@ from stagewise.kernels.jit import device, kernel
 from stagewise.kernels.paths import holds
 from stagewise.kernels.team import share
 
-__all__ = ["Game", "Plan", "ROWS", "Room", "attribute", "background_words"]
-
-ROWS = 256
-"""Rows handled at a time: their values and results stay in the second-level cache."""
+__all__ = ["Game", "Plan", "Room", "attribute", "background_words"]
 
 
 class Game(NamedTuple):
@@ -63,8 +60,10 @@ class Plan(NamedTuple):
 class Room(NamedTuple):
     """Scratch, one line a thread."""
 
-    columns: np.ndarray  # float64 (n_columns, ROWS): a block of rows laid out by column
-    words: np.ndarray  # int64 (ROWS)
+    columns: np.ndarray  # float64 (n_columns, rows): a block of rows laid out by column
+    total: np.ndarray  # float64 (numbers in a row of the result, rows): what a block's rows get
+    words: np.ndarray  # int64 (rows)
+    places: np.ndarray  # uint64 (rows): not signed, so that no index is tested for being negative
     states: np.ndarray  # uint8 (m)
     e: np.ndarray  # float64 (m, points)
     r: np.ndarray  # float64 (points)
@@ -130,7 +129,16 @@ def add_by_row(groups, leaf, n_slots, state, scale, game, out):
         a += state[c] == 1
         b += state[c] == 2
     v = groups.value[leaf] * scale
-    if not game.pairs:
+    if game.pairs:
+        both = 0.5 * v * game.beta[a - 2, b] if a > 1 else 0.0
+        mixed = -0.5 * v * game.beta[a - 1, b - 1] if a > 0 and b > 0 else 0.0
+        neither = 0.5 * v * game.beta[a, b - 2] if b > 1 else 0.0
+        for c in range(m):
+            for d in range(c):
+                if state[c] != 0 and state[d] != 0:
+                    change = mixed if state[c] != state[d] else (both if state[c] == 1 else neither)
+                    out[pair_place(groups.place[first + c], groups.place[first + d], n_slots)] += change
+    else:
         plus = v * game.beta[a - 1, b] if a > 0 else 0.0
         minus = v * game.beta[a, b - 1] if b > 0 else 0.0
         for c in range(m):
@@ -138,15 +146,6 @@ def add_by_row(groups, leaf, n_slots, state, scale, game, out):
                 out[groups.place[first + c]] += plus
             elif state[c] == 2:
                 out[groups.place[first + c]] -= minus
-        return
-    both = 0.5 * v * game.beta[a - 2, b] if a > 1 else 0.0
-    mixed = -0.5 * v * game.beta[a - 1, b - 1] if a > 0 and b > 0 else 0.0
-    neither = 0.5 * v * game.beta[a, b - 2] if b > 1 else 0.0
-    for c in range(m):
-        for d in range(c):
-            if state[c] != 0 and state[d] != 0:
-                change = mixed if state[c] != state[d] else (both if state[c] == 1 else neither)
-                out[pair_place(groups.place[first + c], groups.place[first + d], n_slots)] += change
 
 
 @device
@@ -237,16 +236,17 @@ def attribute(tid, n_threads, X, groups, game, plan, g0, g1, room, out):
 
     The tables of these groups are kept in `room` between calls, with marks for the entries that are there.
     """
-    columns, words, states, e, r, entry = (
-        room.columns[tid], room.words[tid], room.states[tid], room.e[tid], room.r[tid], room.entry[tid],
-    )  # fmt: skip
+    columns, total, words, places = room.columns[tid], room.total[tid], room.words[tid], room.places[tid]
+    states, e, r, entry = room.states[tid], room.e[tid], room.r[tid], room.entry[tid]
     own, mark = room.tables[tid], room.marks[tid]
+    rows = words.shape[0]
     k0, k1 = share(0, X.shape[0], tid, n_threads)
-    for a in range(k0, k1, ROWS):
-        n = min(ROWS, k1 - a)
+    for a in range(k0, k1, rows):
+        n = min(rows, k1 - a)
         for i in range(n):
             for j in range(X.shape[1]):
                 columns[j, i] = X[a + i, j]
+        total[:] = 0.0
         for g in range(g0, g1):
             first = plan.first[g]
             width = plan.first[g + 1] - first
@@ -255,7 +255,7 @@ def attribute(tid, n_threads, X, groups, game, plan, g0, g1, room, out):
                 for i in range(n):
                     fill_deep(groups, g, X[a + i], game, states, e, r, some)
                     for s in range(width):
-                        out[a + i, plan.position[first + s]] += some[s]
+                        total[plan.position[first + s], i] += some[s]
                 continue
             set_words(columns, n, groups, g, words)
             base, known = plan.table[g] - plan.table[g0], plan.mark[g] - plan.mark[g0]
@@ -264,11 +264,21 @@ def attribute(tid, n_threads, X, groups, game, plan, g0, g1, room, out):
                 word = words[i]
                 index = entry_of(word, plan.bits) if hashed else word
                 at = base + index * width
+                places[i] = at
                 if mark[known + index] != word + 1:
                     mark[known + index] = word + 1
                     fill_entry(groups, g, word, game, states, e, r, own[at : at + width])
+                if hashed:  # at once: a later row of the block may put another word in its place
+                    for s in range(width):
+                        total[plan.position[first + s], i] += own[at + s]
+            if not hashed:
                 for s in range(width):
-                    out[a + i, plan.position[first + s]] += own[at + s]
+                    target, step = total[plan.position[first + s]], np.uint64(s)
+                    for i in range(n):
+                        target[i] += own[places[i] + step]
+        for i in range(n):
+            for j in range(total.shape[0]):
+                out[a + i, j] += total[j, i]
 
 
 @kernel

@@ -138,8 +138,7 @@ def shap_waterfall(
     row: its number. top: columns with a bar of their own; the others share one.
     """
     found = _values(result, X, options)
-    if isinstance(row, bool) or not isinstance(row, int | np.integer) or not 0 <= row < len(found.values):
-        raise ParameterError(f"row={row!r} must be the number of a row, from 0 to {len(found.values) - 1}.")
+    row = check_count("row", row, 0, len(found.values) - 1)
     k = output_number(found.outputs, output)
     own, base = found.output(k)[row], float(found.expected[k])
     order = np.argsort(-np.abs(own), kind="stable")

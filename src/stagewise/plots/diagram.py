@@ -43,10 +43,10 @@ def tree(model: Any, stage: int = 0, output: int = 0, *, max_depth: int | None =
     cut_off = (left < 0) & (own.left >= 0)
     reached = np.zeros(len(left), bool)
     reached[0] = True
-    for node in np.flatnonzero(left >= 0):
+    for node in np.flatnonzero(left >= 0).tolist():
         if reached[node]:
             reached[left[node] : left[node] + 2] = True
-    kept = np.flatnonzero(reached)
+    kept: list[int] = np.flatnonzero(reached).tolist()
     number = np.full(len(left), -1)
     number[kept] = np.arange(len(kept))
     x, depth = _places(np.where(left[kept] >= 0, number[left[kept]], -1))
