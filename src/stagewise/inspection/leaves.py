@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from stagewise.boosting.model import Model
@@ -31,18 +33,26 @@ def trees_of(model: Model) -> Trees:
     )
 
 
-def _room(model: Model) -> tuple[int, int, int, int]:
-    """(leaves, sum of their depths, largest tree, largest depth) of all trees."""
-    trees = [tree for stage in model.stages for tree in stage]
-    leaves = sum(len(tree.leaves) for tree in trees)
-    depths = sum(int(tree.depth[tree.leaves].sum()) for tree in trees)
-    largest = max((tree.n_nodes for tree in trees), default=1)
-    return leaves, depths, largest, max((int(tree.depth.max()) for tree in trees), default=0)
+class _Sizes(NamedTuple):
+    """What arrays over all leaves have room for."""
+
+    leaves: int
+    conditions: int  # the sum of the leaves' depths, at most one condition a level
+    largest: int  # nodes of the largest tree
+    depth: int  # of the deepest leaf
+
+
+def _sizes(model: Model, trees: Trees) -> _Sizes:
+    depth = np.concatenate([np.empty(0, np.int32), *(tree.depth for stage in model.stages for tree in stage)])
+    leaf = trees.left < 0
+    largest = int(np.diff(trees.start).max(initial=1))
+    return _Sizes(int(leaf.sum()), int(depth[leaf].sum(dtype=np.int64)), largest, int(depth.max(initial=0)))
 
 
 def paths_of(model: Model) -> Paths:
     """The conditions of every leaf."""
-    n_leaves, n_conditions, largest, _ = _room(model)
+    trees = trees_of(model)
+    n_leaves, n_conditions, largest, _ = _sizes(model, trees)
     paths = Paths(
         start=np.zeros(n_leaves + 1, np.int64),
         column=np.empty(n_conditions, np.int32),
@@ -54,14 +64,15 @@ def paths_of(model: Model) -> Paths:
         output=np.empty(n_leaves, np.int64),
         tree=np.empty(n_leaves, np.int64),
     )
-    _, end = leaf_paths(trees_of(model), np.empty(largest, np.int64), paths)
+    _, end = leaf_paths(trees, np.empty(largest, np.int64), paths)
     of_conditions = {name: getattr(paths, name)[:end] for name in ("column", "low", "high", "missing", "ratio")}
     return paths._replace(**of_conditions)
 
 
 def groups_of(model: Model, most_bits: int) -> Groups:
     """Leaves in groups of at most most_bits tests."""
-    n_leaves, n_conditions, largest, depth = _room(model)
+    trees = trees_of(model)
+    n_leaves, n_conditions, largest, depth = _sizes(model, trees)
     n_tests = n_conditions + 2 * n_leaves + depth + 1
     groups = Groups(
         test=np.zeros(n_leaves + 1, np.int64),
@@ -83,7 +94,7 @@ def groups_of(model: Model, most_bits: int) -> Groups:
     )
     parents, below, covered = (np.empty(size, np.int64) for size in (largest, largest, 3 * largest + 2))
     ends = np.zeros(5, np.int64)
-    group_leaves(trees_of(model), most_bits, parents, below, covered, np.empty(n_tests), groups, ends)
+    group_leaves(trees, most_bits, parents, below, covered, np.empty(n_tests), groups, ends)
     g, tests, slots, leaves, conditions = ends.tolist()
     sizes = {
         **dict.fromkeys(("test", "slot", "leaf"), g + 1),

@@ -23,15 +23,15 @@ _ROWS = 256
 def mark_rows(columns, a, n, paths, leaf, inside, met):
     """met[r] = 1 where row a + r meets the leaf's conditions on columns with inside[column] = 1, else 0."""
     for r in range(n):
-        met[r] = 1.0
+        met[r] = 1
     for c in range(paths.start[leaf], paths.start[leaf + 1]):
         if inside[paths.column[c]] != 0:
-            x = columns[paths.column[c]]
+            x = columns[paths.column[c], a : a + n]
             low, high, missing = paths.low[c], paths.high[c], paths.missing[c] != 0
             for r in range(n):  # as `holds`, without a branch
-                v = x[a + r]
+                v = x[r]
                 holding = (not (v <= low)) & (v <= high) | ((v != v) & missing)
-                met[r] = met[r] if holding else 0.0
+                met[r] &= np.int64(1) if holding else np.int64(0)
 
 
 @kernel
@@ -40,22 +40,23 @@ def reach_shares(tid, n_threads, columns, weight, paths, inside, out):
 
     columns: float64 (n_columns, n_rows). Threads divide the leaves, so sums do not depend on their number.
     """
-    met = np.empty(_ROWS)
+    met, sums = np.empty(_ROWS, np.int64), np.empty(_ROWS)
     l0, l1 = share(0, paths.value.shape[0], tid, n_threads)
     for leaf in range(l0, l1):
-        total = 0.0
+        sums[:] = 0.0
         for a in range(0, columns.shape[1], _ROWS):
             n = min(_ROWS, columns.shape[1] - a)
             mark_rows(columns, a, n, paths, leaf, inside, met)
-            for r in range(n):
-                total += met[r] * weight[a + r]
-        out[leaf] = total
+            own = weight[a : a + n]
+            for r in range(n):  # side by side: one sum would wait for itself
+                sums[r] += own[r] if met[r] != 0 else 0.0
+        out[leaf] = sums.sum()
 
 
 @kernel
 def add_reached(tid, n_threads, columns, paths, inside, weight, out):
     """out[output, row] += the weight of every leaf whose conditions on the columns inside are met by the row."""
-    met = np.empty(_ROWS)
+    met = np.empty(_ROWS, np.int64)
     k0, k1 = share(0, columns.shape[1], tid, n_threads)
     for a in range(k0, k1, _ROWS):
         n = min(_ROWS, k1 - a)
@@ -63,7 +64,7 @@ def add_reached(tid, n_threads, columns, paths, inside, weight, out):
             mark_rows(columns, a, n, paths, leaf, inside, met)
             target = out[paths.output[leaf], a : a + n]
             for r in range(n):
-                target[r] += met[r] * weight[leaf]
+                target[r] += weight[leaf] if met[r] != 0 else 0.0
 
 
 @device
@@ -111,7 +112,7 @@ def add_curves(tid, n_threads, columns, paths, inside, axis, grid, size, out):
 
     inside is 0 for the columns of the axes and 1 for the others.
     """
-    hit, cells, met = np.empty(grid.shape), np.empty(out.shape[2]), np.empty(_ROWS)
+    hit, cells, met = np.empty(grid.shape), np.empty(out.shape[2]), np.empty(_ROWS, np.int64)
     k0, k1 = share(0, columns.shape[1], tid, n_threads)
     for leaf in range(paths.value.shape[0]):
         mark_points(paths, leaf, axis, grid, size, hit)
@@ -126,7 +127,7 @@ def add_curves(tid, n_threads, columns, paths, inside, axis, grid, size, out):
             n = min(_ROWS, k1 - a)
             mark_rows(columns, a, n, paths, leaf, inside, met)
             for r in range(n):
-                if met[r] != 0.0:
+                if met[r] != 0:
                     line = out[paths.output[leaf], a + r]
                     for k in range(cells.shape[0]):
                         line[k] += cells[k]
