@@ -420,11 +420,23 @@ def test_gain(cancer, regressor, table):
         plots.gain(regressor, table[0], -table[1])
 
 
+def test_names_with_dollar_signs_are_no_formulas():
+    import pandas as pd
+
+    X = pd.DataFrame(np.random.default_rng(0).normal(size=(100, 2)), columns=["$", r"price in $ (\frac) and $"])
+    model = sw.GradientBoostingRegressor(n_estimators=3).fit(X, X.sum(axis=1))
+    plots.importance(model).figure.canvas.draw()
+    plots.partial_dependence(model, [0, 1]).figure.canvas.draw()
+    plots.shap_waterfall(model, 0, X).figure.canvas.draw()
+    plots.tree(model).figure.canvas.draw()
+
+
 def test_labels():
     assert style.label("short") == "short"
     long = style.label("a" * 50 + "z" * 50, 20)
     assert len(long) == 20
     assert long[0] == "a"
     assert long[-1] == "z"
+    assert style.label("$a$") == r"\$a\$"
     assert style.value_text(np.nan) == "missing"
     assert style.value_text(1234567.0) == "1,234,567"

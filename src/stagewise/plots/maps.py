@@ -31,7 +31,7 @@ def heat_map(found: Dependence, output: Any, ax: Any) -> Any:
     x, y, z = _sorted(found, output)
     mesh = ax.pcolormesh(x, y, z, cmap=MAP, shading="nearest", rasterized=True)
     if min(z.shape) > 2 and np.ptp(z) > 0.0:
-        ax.contour(x, y, z, levels=7, colors="white", linewidths=0.6, alpha=0.8)
+        ax.contour(x, y, z, levels=7, colors="white", linewidths=0.6, alpha=0.8, linestyles="solid")
     bar = ax.figure.colorbar(mesh, ax=ax)
     bar.set_label("partial dependence" if found.response == "raw" else "mean prediction", fontsize=9)
     bar.outline.set_visible(False)

@@ -54,11 +54,13 @@ def new_axes(ax: Any, width: float = 6.0, height: float = 4.0, **options: Any) -
 
 
 def label(name: str, longest: int = _LONGEST) -> str:
-    """A name that fits beside an axis: the middle of a long one is left out, as its ends tell more."""
-    if len(name) <= longest:
-        return name
+    """A name that fits beside an axis: the middle of a long one is left out, as its ends tell more.
+
+    A dollar sign is meant as one, not as the beginning of a formula.
+    """
     tail = longest // 2 - 1
-    return f"{name[: longest - tail - 1]}…{name[-tail:]}"
+    short = name if len(name) <= longest else f"{name[: longest - tail - 1]}…{name[-tail:]}"
+    return short.replace("$", r"\$")
 
 
 def value_text(value: float) -> str:
