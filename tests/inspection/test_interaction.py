@@ -10,7 +10,14 @@ import naive_paths
 import stagewise as sw
 from inspection.small import N_BINS, model_of, random_rows, random_shares, random_trees
 from stagewise.errors import ParameterError
-from stagewise.inspection import functional_anova, h_statistic, interaction, partial_dependence, shared_paths
+from stagewise.inspection import (
+    completeness,
+    functional_anova,
+    h_statistic,
+    interaction,
+    partial_dependence,
+    shared_paths,
+)
 
 
 @pytest.fixture(scope="module")
@@ -78,6 +85,17 @@ def test_threads_change_nothing(friedman):
     one, two = (h_statistic(model.set_params(n_jobs=jobs), X, max_rows=None) for jobs in (1, 2))
     np.testing.assert_array_equal(one.pairwise, two.pairwise)
     np.testing.assert_array_equal(one.total, two.total)
+
+
+@pytest.mark.parametrize("scale", [1e-100, 1e140])
+def test_huge_and_tiny_targets(friedman, scale):
+    X, y = friedman
+    plain = sw.GradientBoostingRegressor(n_estimators=5).fit(X, y / 30.0)
+    scaled = sw.GradientBoostingRegressor(n_estimators=5).fit(X, scale * (y / 30.0))
+    for one, other in zip((plain, scaled), (scaled, plain), strict=True):
+        np.testing.assert_allclose(h_statistic(one, X).pairwise, h_statistic(other, X).pairwise, rtol=1e-3, atol=1e-4)
+    assert completeness(scaled, 0, X).additive == pytest.approx(completeness(plain, 0, X).additive, rel=1e-4)
+    assert functional_anova(scaled).components[0].names == functional_anova(plain).components[0].names
 
 
 def test_bad_h(friedman):

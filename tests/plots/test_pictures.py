@@ -431,6 +431,25 @@ def test_names_with_dollar_signs_are_no_formulas():
     plots.tree(model).figure.canvas.draw()
 
 
+def test_odd_columns_are_drawn_or_refused():
+    X = np.random.default_rng(0).normal(size=(80, 4))
+    X[:, 1] = 3.0
+    X[:, 2] = np.nan
+    X[:, 3] *= 1e300
+    X[::5, 0], X[1::5, 0] = np.inf, -np.inf
+    model = sw.GradientBoostingRegressor(n_estimators=5, min_samples_leaf=2).fit(X, np.arange(80.0))
+    result = shap_values(model, X)
+    for j in range(4):
+        plots.partial_dependence(model, j).figure.canvas.draw()
+        plots.shap_dependence(result, j).figure.canvas.draw()
+    plots.shap_summary(result).figure.canvas.draw()
+    plots.partial_dependence(model, [0, 1]).figure.canvas.draw()
+    with pytest.raises(ParameterError, match="nothing but a missing value"):
+        plots.partial_dependence(model, [0, 2])
+    with pytest.raises(ParameterError, match="at least two values"):
+        plots.surface(model, [0, 1])
+
+
 def test_labels():
     assert style.label("short") == "short"
     long = style.label("a" * 50 + "z" * 50, 20)

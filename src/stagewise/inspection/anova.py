@@ -225,6 +225,8 @@ def _component(
         shape = [-1 if k == axis else 1 for k in range(values.ndim)]
         values = values - (values * weight.reshape(shape)).sum(axis=axis, keepdims=True)
     mass = weights[0] if len(weights) == 1 else np.outer(*weights)
-    variance = (values**2 * mass).reshape(len(values), -1).sum(axis=1)
+    unit = float(np.abs(values).max()) or 1.0
+    with np.errstate(over="ignore"):  # a variance beyond 1e308 is infinite
+        variance = ((values / unit) ** 2 * mass).reshape(len(values), -1).sum(axis=1) * unit * unit
     names = tuple(subject.names[j] for j in columns)
     return Component(columns, names, tuple(edges[j] for j in columns), values, variance)

@@ -22,8 +22,8 @@ _TABLE_BITS = 12
 _TABLE_NUMBERS = 1 << 22
 """Numbers of all tables at one time, a thread: 32 MB. Groups beyond it come in a second round."""
 
-_ROWS, _LEAST_ROWS, _BLOCK_NUMBERS = 256, 16, 1 << 18
-"""Rows handled at a time: as many as leave their results in the second-level cache."""
+_ROWS, _BLOCK_NUMBERS = 256, 1 << 18
+"""Rows handled at a time, and the most numbers of their results: they should stay in the second-level cache."""
 
 _STEPS_A_CALL = 100_000_000
 """Additions in one call of the kernel, some tenths of a second: Ctrl-C is noticed between calls."""
@@ -46,7 +46,7 @@ def contributions(
     longest = int(np.diff(groups.held).max(initial=1))
     game = _game(groups, longest, background, shares, pairs)
     plan = _plan(groups, n_columns, pairs)
-    rows = _rows_a_call(groups, plan, len(background))
+    rows = _rows_a_call(groups, plan, out.shape[1], len(background))
     with Team(max(1, min(n_threads, len(X) // _FEW_ROWS))) as team:
         for g0, g1 in _rounds(plan):
             room = _room(team.n_threads, n_columns, out.shape[1], longest, plan, g0, g1)
@@ -115,14 +115,14 @@ def _rounds(plan: Plan) -> list[tuple[int, int]]:
     return list(zip(cuts, [*cuts[1:], n_groups], strict=True))
 
 
-def _rows_a_call(groups: Groups, plan: Plan, n_background: int) -> int:
+def _rows_a_call(groups: Groups, plan: Plan, n_numbers: int, n_background: int) -> int:
     tests, widths = np.diff(groups.test), np.diff(plan.first)
     deep = np.where(groups.worded != 0, 0, tests * (tests + widths) * max(1, n_background))
-    return max(1, _STEPS_A_CALL // max(1, int((tests + widths + deep).sum())))
+    return max(1, _STEPS_A_CALL // (n_numbers + int((tests + widths + deep).sum())))
 
 
 def _room(threads: int, n_columns: int, n_numbers: int, longest: int, plan: Plan, g0: int, g1: int) -> Room:
-    rows = max(_LEAST_ROWS, min(_ROWS, _BLOCK_NUMBERS // n_numbers))
+    rows = max(1, min(_ROWS, _BLOCK_NUMBERS // n_numbers))
     points = (longest + 1) // 2
     return Room(
         columns=np.empty((threads, n_columns, rows)),

@@ -58,6 +58,8 @@ def completeness(model: Any, features: Any, X: Any, *, sample_weight: Any = None
     chosen = np.zeros(len(subject.names), np.bool_)
     chosen[list(columns)] = True
     whole, own, rest = (_at_rows(subject, matrix, inside) for inside in (np.ones_like(chosen), chosen, ~chosen))
+    unit = float(np.abs(whole).max()) or 1.0  # products must neither overflow nor vanish
+    whole, own, rest = whole / unit, own / unit, rest / unit
     return Completeness(
         tuple(subject.names[j] for j in columns),
         _correlation(whole, own + rest, shares),

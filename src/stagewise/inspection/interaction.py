@@ -123,6 +123,9 @@ def _output(
     H, strength = np.zeros((2, len(chosen), len(chosen)))
     at_once = max(1, _NUMBERS_AT_ONCE // n)
     threads = max(1, min(subject.n_threads, n * len(paths.value) // _STEPS_A_THREAD))
+    raw = subject.model.raw(X)[output : output + 1]
+    raw = raw - raw.mean()
+    unit = float(np.abs(raw).max()) or 1.0  # squares must neither overflow nor vanish
     with Team(threads) as team:
         for a in range(0, max(1, len(i)), at_once):
             one, other = chosen[i[a : a + at_once]], chosen[j[a : a + at_once]]
@@ -131,12 +134,12 @@ def _output(
             joint = np.zeros((len(one), n))
             main[:] = 0.0
             team.run(row_effects, X, paths, output, pair, main, joint, rest if a == 0 else np.zeros((0, n)))
-            mains, joints = _centred(main, shares), _centred(joint, shares)
+            mains, joints = _centred(main / unit, shares), _centred(joint / unit, shares)
             over, under = joints**2 @ shares, (mains[one] + mains[other] + joints) ** 2 @ shares
             at = i[a : a + at_once], j[a : a + at_once]
-            H[at], strength[at] = _root_ratio(over, under), np.sqrt(over)
-    whole = _centred(subject.model.raw(X)[output : output + 1], shares)[0]
-    total = _root_ratio(_centred(rest, shares) ** 2 @ shares, np.full(p, whole**2 @ shares))[chosen]
+            H[at], strength[at] = _root_ratio(over, under), unit * np.sqrt(over)
+    whole = _centred(raw / unit, shares)[0]
+    total = _root_ratio(_centred(rest / unit, shares) ** 2 @ shares, np.full(p, whole**2 @ shares))[chosen]
     return H + H.T, total, strength + strength.T
 
 

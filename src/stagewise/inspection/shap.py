@@ -143,9 +143,10 @@ def shap_interactions(model: Any, X: Any, *, background: Any = None, background_
     rows, shares, expected = _background(subject, background, background_weight)
     own = contributions(subject.model, matrix, rows, shares, False, subject.n_threads)
     values = contributions(subject.model, matrix, rows, shares, True, subject.n_threads)
-    values += values.swapaxes(2, 3).copy()
     j = np.arange(len(subject.names))
-    values[:, :, j, j] = own - values.sum(axis=3)
+    for part, sums in zip(values, own, strict=True):  # row by row: no second copy of all of them
+        part += part.swapaxes(1, 2).copy()
+        part[:, j, j] = sums - part.sum(axis=2)
     return ShapInteractions(
         _outputs_last(values), expected, matrix, subject.names, subject.outputs, _method(background)
     )

@@ -80,33 +80,60 @@ def pair_place(i, j, n):
 
 
 @device
+def set_powers(point, first, n, exponent, base, out):
+    """out[k] = (1 - point[first + k])**exponent by squaring; base is scratch."""
+    for k in range(n):
+        out[k] = 1.0
+        base[k] = 1.0 - point[first + k]
+    while exponent > 0:
+        if exponent & 1:
+            for k in range(n):
+                out[k] *= base[k]
+        for k in range(n):
+            base[k] *= base[k]
+        exponent >>= 1
+
+
+@device
 def add_by_cover(groups, leaf, n_slots, state, game, e, r, out):
-    """out += path-dependent contributions of a leaf, state[c] = 1 where its condition c is met. e, r: scratch."""
+    """out += path-dependent contributions of a leaf, state[c] = 1 where its condition c is met. e, r: scratch.
+
+    Conditions that are not met share a factor, the product of their z(1 - t), and all have the same value.
+    """
     first = groups.held[leaf]
     m = groups.held[leaf + 1] - first
     q = (m + 1) // 2
     o = q * (q - 1) // 2
-    for k in range(q):
-        r[k] = groups.value[leaf] * game.weight[o + k]
+    scale, n_lost = groups.value[leaf], 0
     for c in range(m):
-        z = groups.ratio[first + c]
-        own = e[c]
+        if state[c] == 0:
+            scale *= groups.ratio[first + c]
+            n_lost += 1
+    set_powers(game.point, o, q, n_lost, e[0], r)
+    for k in range(q):
+        r[k] *= scale * game.weight[o + k]
+    for c in range(m):
         if state[c] != 0:
+            z = groups.ratio[first + c]
+            own = e[c]
             for k in range(q):
                 factor = z + (1.0 - z) * game.point[o + k]
                 r[k] *= factor
                 own[k] = (1.0 - z) / factor
-        else:  # (0 - z) / (z (1 - t)), written so that z may be 0
+        elif game.pairs:  # (0 - z) / (z (1 - t)), written so that z may be 0
             for k in range(q):
-                rest = 1.0 - game.point[o + k]
-                r[k] *= z * rest
-                own[k] = -1.0 / rest
+                e[c, k] = -1.0 / (1.0 - game.point[o + k])
+    lost = 0.0
+    for k in range(q):
+        lost -= r[k] / (1.0 - game.point[o + k])
     for c in range(m):
         place = groups.place[first + c]
         if not game.pairs:
-            total = 0.0
-            for k in range(q):
-                total += r[k] * e[c, k]
+            total = lost
+            if state[c] != 0:
+                total = 0.0
+                for k in range(q):
+                    total += r[k] * e[c, k]
             out[place] += total
         else:
             for d in range(c):

@@ -230,6 +230,7 @@ def _partner(found: ShapValues, j: int, k: int) -> int | None:
         if len(part) < 3 or np.ptp(y[part]) == 0.0:
             continue
         own = np.nan_to_num(found.data[part].astype(float), posinf=0.0, neginf=0.0)
+        own /= np.maximum(np.abs(own).max(axis=0), 1e-300)  # squares must not overflow
         own -= own.mean(axis=0)
         size = np.sqrt((own**2).sum(axis=0))
         centred = y[part] - y[part].mean()

@@ -20,6 +20,8 @@ def _sorted(found: Dependence, output: Any) -> tuple[np.ndarray, np.ndarray, np.
     axes = []
     for d, axis in enumerate(found.grid):
         present = np.flatnonzero(~np.isnan(axis))
+        if len(present) == 0:
+            raise ParameterError(f"the grid of column {found.features[d]!r} has nothing but a missing value to draw.")
         order = present[np.argsort(axis[present], kind="stable")]
         z = z.take(order, axis=d)
         axes.append(axis[order])
@@ -55,6 +57,8 @@ def surface(result: Any, features: Any = None, *, output: Any = None, ax: Any = 
             'a surface needs axes in three dimensions: pyplot.subplots(subplot_kw={"projection": "3d"}).'
         )
     x, y, z = _sorted(found, output)
+    if min(z.shape) < 2:
+        raise ParameterError("a surface needs at least two values of each column.")
     ax.plot_surface(*np.meshgrid(x, y), z, cmap=MAP, rcount=60, ccount=60, linewidth=0.1, edgecolor="#00000033")
     ax.set_xlabel(label(found.features[0]))
     ax.set_ylabel(label(found.features[1]))
