@@ -18,7 +18,8 @@ def arrays_of(model: Model) -> Iterator[tuple[str, np.ndarray]]:
     for j, cuts in enumerate(model.cuts):
         yield f"cuts {j}", cuts
     for j, marginal in enumerate(model.marginals):
-        yield f"marginal {j}", np.concatenate((marginal.points, marginal.shares, [marginal.missing]))
+        yield f"points {j}", marginal.points
+        yield f"shares {j}", np.append(marginal.shares, marginal.missing)
     for m, stage in enumerate(model.stages):
         for k, tree in enumerate(stage):
             for field in fields(Tree):
