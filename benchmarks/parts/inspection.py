@@ -74,7 +74,7 @@ def _dependence(model: Any, rows: np.ndarray, options: Options, stages: int) -> 
 
     from stagewise.inspection import partial_dependence
 
-    rows = rows[: options.size(10_000, 500)]
+    rows = rows[: options.size(len(rows), 500)]
     grid = np.linspace(-2.0, 2.0, _POINTS)
     actions: dict[str, Callable[[], Any]] = {
         OURS: lambda: _ours(model, [0], grid),
