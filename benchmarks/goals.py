@@ -45,6 +45,10 @@ def _worst_gap(parts: Parts) -> float:
     return float(max(part["loss_gap"]["gap"] for part in parts.values() if "loss_gap" in part))
 
 
+def _brute_force(parts: Parts) -> float:
+    return float(parts["inspection"]["dependence"]["ratio"]["scikit-learn-brute"])
+
+
 def _predict(parts: Parts, prefix: str) -> float:
     return float(min(own for name, own in parts["predict"]["ratio"].items() if name.startswith(prefix)))
 
@@ -70,6 +74,14 @@ GOALS = (
     Goal("new process, warm cache, LightGBM ÷ ours", 1.0, True, lambda p: p["startup"]["ratio"]["lightgbm"]),
     Goal("new process, empty cache, seconds", 12.0, False, lambda p: p["startup"]["empty_cache"]["seconds"]),
     Goal("own log-loss ÷ built-in log-loss", 1.2, False, lambda p: p["customloss"]["ratio"]["LogLossAgain"]),
+    Goal("SHAP values, LightGBM or XGBoost ÷ ours", 3.0, True, lambda p: _two_peers(p["inspection"], "shap")),
+    Goal("dependence, scikit-learn's brute force ÷ traversal", 100.0, True, _brute_force),
+    Goal(
+        "two-way dependence, 100 × 100 on 500 trees, seconds",
+        0.5,
+        False,
+        lambda p: p["inspection"]["two_way"]["seconds"],
+    ),
     Goal("held-out loss on real tables, the worst gap", 0.01, False, lambda p: max(p["quality"]["gap"].values())),
 )
 

@@ -16,6 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import special
 
+import naive_paths
+
 MISSING = 255  # the bin code of a missing value
 RIGHT, LEFT, NOT_SEEN = 0, 1, 2  # where missing values go; NOT_SEEN: there were none
 
@@ -328,6 +330,29 @@ def greedy_cuts(counts: Sequence[int], max_bins: int) -> list[int]:
             bins_left -= 1
             inside = 0
     return [*ends, len(counts) - 1]
+
+
+def describe_bins(
+    values: np.ndarray, weights: np.ndarray, cuts: Sequence[float]
+) -> tuple[list[float], list[float]]:
+    """A value of each bin (the least, then medians, then the largest) and the share of its weight."""
+    each = distinct(values.tolist(), [int(w) for w in weights])
+    inside: list[list[tuple[float, int]]] = [[] for _ in range(len(cuts) + 1)]
+    for value, weight in each.items():
+        inside[sum(c < value for c in cuts)].append((value, weight))
+    if not each:
+        return [], []
+    points = []
+    for members in inside:
+        half, reached = (sum(w for _, w in members) + 1) // 2, 0
+        for value, weight in members:
+            reached += weight
+            if reached >= half:
+                points.append(value)
+                break
+    points[0], points[-1] = (min(each), max(each)) if len(points) > 1 else (max(each), max(each))
+    total = sum(int(w) for w in weights)
+    return points, [sum(w for _, w in members) / total for members in inside]
 
 
 # --- predict.py ------------------------------------------------------------------------------------------------------
@@ -701,6 +726,12 @@ TWINS: dict[str, Callable[..., Any]] = {
     "cuts.greedy_cuts": greedy_cuts,
     "cuts.matrix_cuts": matrix_cuts,
     "cuts.sort_keys": sort_keys,
+    "dependence.add_boxes": naive_paths.dependence,
+    "dependence.add_curves": naive_paths.curves,
+    "dependence.add_reached": naive_paths.dependence,
+    "dependence.reach_shares": naive_paths.reach_shares,
+    "effects.component_tables": naive_paths.component,
+    "effects.row_effects": naive_paths.row_effects,
     "exact.hash_threshold_counts": hash_threshold_counts,
     "exact.hash_values": hash_values,
     "exact.mix_rows": mix_rows,
@@ -723,6 +754,8 @@ TWINS: dict[str, Callable[..., Any]] = {
     "pairs.squared_error_pairs": squared_error_pairs,
     "pairs.tweedie_pairs": tweedie_pairs,
     "partition.partition_rows": partition_rows,
+    "paths.group_leaves": naive_paths.conditions_met,
+    "paths.leaf_paths": naive_paths.leaf_paths,
     "predict.add_tree_binned": add_tree_binned,
     "predict.label_binned": label_binned,
     "predict.leaf_masks": leaf_masks,
@@ -731,6 +764,8 @@ TWINS: dict[str, Callable[..., Any]] = {
     "predict.predict_masks": predict,
     "predict.predict_walks": predict,
     "predict.tree_leaves": tree_leaves,
+    "shap.attribute": naive_paths.shapley,
+    "shap.background_words": naive_paths.background_words,
     "split.best_split": best_split,
     "symmetric.grow_symmetric": grow_symmetric,
 }

@@ -13,5 +13,6 @@ PARTS = {
     "roofline": "where the time of workload A goes, and the machine's ceiling",
     "startup": "import and first fit in a new process, with a warm and an empty cache",
     "customloss": "log-loss written as a Loss of one's own against the built-in one",
+    "inspection": "SHAP values, and dependence against scikit-learn's brute force",
     "quality": "held-out loss on real tables",
 }

@@ -19,6 +19,7 @@ from stagewise.errors import (
 )
 
 if TYPE_CHECKING:
+    from stagewise import inspection, plots
     from stagewise.data.dataset import Dataset
     from stagewise.estimators.classification import GradientBoostingClassifier
     from stagewise.estimators.regression import GradientBoostingRegressor
@@ -36,6 +37,8 @@ __all__ = [
     "StagewiseError",
     "TrainingInterrupted",
     "__version__",
+    "inspection",
+    "plots",
 ]
 
 _HOMES = {
@@ -45,8 +48,12 @@ _HOMES = {
     "Loss": "stagewise.losses.base",
 }
 
+_ROOMS = ("inspection", "plots")
+
 
 def __getattr__(name: str) -> Any:
+    if name in _ROOMS:
+        return import_module(f"stagewise.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'stagewise' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)

@@ -13,10 +13,13 @@ from stagewise.tree.tree import Tree
 
 
 def arrays_of(model: Model) -> Iterator[tuple[str, np.ndarray]]:
-    """Everything that a model holds, by name: constants, cut points, trees, history."""
+    """Everything that a model holds, by name: constants, cut points, marginals, trees, history."""
     yield "initial", model.initial
     for j, cuts in enumerate(model.cuts):
         yield f"cuts {j}", cuts
+    for j, marginal in enumerate(model.marginals):
+        yield f"points {j}", marginal.points
+        yield f"shares {j}", np.append(marginal.shares, marginal.missing)
     for m, stage in enumerate(model.stages):
         for k, tree in enumerate(stage):
             for field in fields(Tree):

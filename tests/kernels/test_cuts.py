@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import naive
 from kernels.build import every_team, quick
-from stagewise.data.binning import cuts_of as cuts_of_cells
+from stagewise.data.binning import describe
 from stagewise.kernels.cuts import DIGITS, greedy_cuts, sort_keys
 
 numbers = st.one_of(st.integers(-4, 4).map(float), st.floats(allow_nan=True, allow_infinity=True))
@@ -36,13 +36,17 @@ def test_sorting(values, narrow):
 
 
 def check_cuts(X, rows, weights, max_bins, n_threads):
-    cuts, found = cuts_of_cells(X, rows, weights, max_bins, n_threads)
+    cuts, marginals, found = describe(X, rows, weights, max_bins, n_threads)
     every = rows if len(rows) else np.arange(len(X))
-    expected, distinct = naive.matrix_cuts(X, every, weights if len(weights) else np.ones(len(every), int), max_bins)
-    assert found.tolist() == distinct
-    for own, wanted in zip(cuts, expected, strict=True):
-        assert own[: len(wanted)].tolist() == wanted
-        assert (own[len(wanted) :] == np.inf).all()
+    each = weights if len(weights) else np.ones(len(every), int)
+    expected, distinct = naive.matrix_cuts(X, every, each, max_bins)
+    assert found == distinct
+    for j, (own, wanted) in enumerate(zip(cuts, expected, strict=True)):
+        assert own.tolist() == wanted
+        points, shares = naive.describe_bins(X[every, j], each, wanted)
+        assert marginals[j].points.tolist() == points
+        assert marginals[j].shares.tolist() == shares
+        assert marginals[j].missing == pytest.approx(1.0 - sum(shares), abs=1e-12)
 
 
 @pytest.mark.nojit

@@ -27,6 +27,7 @@ from stagewise.boosting.pairs import NO_UPDATE, PairsMaker
 from stagewise.boosting.rules import GradientRule, NewtonRule, Targets
 from stagewise.boosting.sampling import Sampler, UniformSampler
 from stagewise.boosting.start import starting_values
+from stagewise.data.binning import Marginal
 from stagewise.data.table import Schema
 from stagewise.errors import TrainingInterrupted
 from stagewise.kernels.histogram import Bins
@@ -56,6 +57,7 @@ class Problem:
 
     bins: Bins
     cuts: tuple[np.ndarray, ...]
+    marginals: tuple[Marginal, ...]
     schema: Schema
     loss: Loss
     y: np.ndarray  # (n_rows,)
@@ -135,7 +137,7 @@ def boost(problem: Problem, tree: TreeParams, params: BoostParams, callbacks: Se
         )
     best = monitor.best()
     history = replace(monitor.history(), best=best)
-    return Model(loss, initial, tuple(stages[:best]), problem.cuts, problem.schema, history)
+    return Model(loss, initial, tuple(stages[:best]), problem.cuts, problem.schema, history, problem.marginals)
 
 
 def _option(loss: Loss, delta: float) -> np.ndarray:

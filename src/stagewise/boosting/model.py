@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from stagewise.data.binning import Marginal
 from stagewise.data.table import Schema
 from stagewise.losses.base import Loss
 from stagewise.tree.forest import Forest
@@ -46,6 +47,7 @@ class Model:
     cuts: tuple[np.ndarray, ...]
     schema: Schema
     history: History
+    marginals: tuple[Marginal, ...] = ()  # of the training columns; empty for a model from elsewhere
     _forest: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @property

@@ -10,6 +10,8 @@ a sample that does not depend on threads, blocks or how the rows are divided amo
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,11 +20,31 @@ from stagewise.kernels.cuts import DIGITS, matrix_cuts
 from stagewise.kernels.exact import hash_values, stream_key
 from stagewise.kernels.team import Team
 
-__all__ = ["SAMPLE_ROWS", "find_cuts", "sample_rows"]
+__all__ = ["Marginal", "SAMPLE_ROWS", "find_cuts", "sample_rows"]
 
 SAMPLE_ROWS = 200_000
 _PURPOSE = 0x62696E73  # "bins": keeps this stream apart from subsampling
 _NO_ROWS, _NO_WEIGHTS = np.empty(0, np.int64), np.empty(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Marginal:
+    """How a column was distributed in training, as far as its bins tell: what grids and averages need later.
+
+    From the rows that decided the cut points. A column with a bin for each value is known exactly.
+    """
+
+    points: np.ndarray  # float64 (n_bins): a value of each bin, ascending; the least, middle ones, the largest
+    shares: np.ndarray  # float64 (n_bins): weight of the bins
+    missing: float  # and of missing values; all together are 1
+
+
+class Columns(NamedTuple):
+    """What a sample says about columns, one entry each."""
+
+    cuts: list[np.ndarray]
+    marginals: list[Marginal]
+    n_distinct: list[int]
 
 
 def sample_rows(n_rows: int, size: int = SAMPLE_ROWS) -> np.ndarray:
@@ -41,30 +63,40 @@ def integer_weights(weight: np.ndarray) -> np.ndarray:
     return np.where(weight > 0.0, np.maximum(scaled, 1), 0)
 
 
-def cuts_of(
-    cells: np.ndarray, rows: np.ndarray, weight: np.ndarray, max_bins: int, n_threads: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Cut points (n_columns, max_bins - 1), padded with +inf, and how many distinct values the rows have.
+def describe(cells: np.ndarray, rows: np.ndarray, weight: np.ndarray, max_bins: int, n_threads: int) -> Columns:
+    """Cut points and distribution of the columns of a matrix.
 
-    cells: a contiguous matrix of floats. rows: those to look at, all when empty; weight: theirs, 1 each when empty.
+    cells: contiguous floats. rows: those to look at, all when empty; weight: theirs, 1 each when empty.
     """
     f, n = cells.shape[1], len(rows) or len(cells)
     narrow = cells.dtype == np.float32
     bits = cells.view(np.uint32 if narrow else np.uint64)
     at_once = min(f, 16 if narrow else 8)  # a cache line
-    cuts, found = np.full((f, max(1, max_bins - 1)), np.inf), np.zeros(f, np.int64)
+    cuts, points = np.full((f, max_bins), np.inf), np.empty((f, max_bins))
+    shares, found = np.zeros((f, max_bins), np.int64), np.zeros(f, np.int64)
     with Team(min(n_threads, -(-f // at_once)) if n * f >= 50_000 else 1) as team:
         threads = team.n_threads
         team.run(
             matrix_cuts, team.gate, bits, rows, weight, max_bins, np.empty((threads, at_once + 1, n), bits.dtype),
             np.empty((threads, 2, n if len(weight) else 0), np.int64), np.empty((threads, n), np.int64),
-            np.empty((threads, 6, DIGITS), np.int64), cuts, found,
+            np.empty((threads, 6, DIGITS), np.int64), cuts, points, shares, found,
         )  # fmt: skip
-    return cuts, found
+    total = int(weight.sum()) if len(weight) else n
+    n_bins = (shares > 0).sum(axis=1)
+    return Columns(
+        [own[: max(0, n - 1)].copy() for own, n in zip(cuts, n_bins, strict=True)],
+        [
+            Marginal(points[j, :n].copy(), shares[j, :n] / total, float(total - int(shares[j].sum())) / total)
+            for j, n in enumerate(n_bins)
+        ],
+        found.tolist(),
+    )
 
 
-def find_cuts(table: Table, sample_weight: np.ndarray | None, max_bins: int, n_threads: int) -> tuple[np.ndarray, ...]:
-    """Cut points of every column, ascending float64. Rows of weight zero do not count."""
+def find_cuts(
+    table: Table, sample_weight: np.ndarray | None, max_bins: int, n_threads: int
+) -> tuple[tuple[np.ndarray, ...], tuple[Marginal, ...]]:
+    """Cut points (ascending float64) and distribution of every column. Rows of weight zero do not count."""
     weight = _NO_WEIGHTS
     if sample_weight is not None and not (sample_weight == sample_weight[0]).all():
         keep = np.flatnonzero(sample_weight > 0.0)
@@ -74,22 +106,19 @@ def find_cuts(table: Table, sample_weight: np.ndarray | None, max_bins: int, n_t
     rows = sample_rows(table.n_rows)
     sample_weights = weight[rows] if len(weight) and len(rows) else weight
 
-    def column(j: int, rows: np.ndarray) -> np.ndarray:
+    def alone(j: int, rows: np.ndarray, weight: np.ndarray) -> Columns:
         own = table.column(j)
-        return np.ascontiguousarray(own[rows] if len(rows) else own)[:, None]
+        return describe(np.ascontiguousarray(own[rows] if len(rows) else own)[:, None], _NO_ROWS, weight, max_bins, 1)
 
     if table.matrix is not None:
-        cuts, found = cuts_of(table.matrix, rows, sample_weights, max_bins, n_threads)
-        each = list(cuts)
+        found = describe(table.matrix, rows, sample_weights, max_bins, n_threads)
     else:
         with ThreadPoolExecutor(n_threads) as pool:  # kernels release the GIL
-            parts = list(
-                pool.map(
-                    lambda j: cuts_of(column(j, rows), _NO_ROWS, sample_weights, max_bins, 1), range(table.n_columns)
-                )
-            )
-        each, found = [cuts[0] for cuts, _ in parts], np.array([n[0] for _, n in parts], np.int64)
+            parts = list(pool.map(lambda j: alone(j, rows, sample_weights), range(table.n_columns)))
+        found = Columns(*([part[k][0] for part in parts] for k in range(3)))
     if len(rows):  # few distinct values in the sample: look at all rows, so that rare values keep their own bins
-        for j in np.flatnonzero(found <= max_bins):
-            each[j] = cuts_of(column(int(j), _NO_ROWS), _NO_ROWS, weight, max_bins, 1)[0][0]
-    return tuple(own[: int(np.searchsorted(own, np.inf))] for own in each)
+        for j in range(table.n_columns):
+            if found.n_distinct[j] <= max_bins:
+                whole = alone(j, _NO_ROWS, weight)
+                found.cuts[j], found.marginals[j] = whole.cuts[0], whole.marginals[0]
+    return tuple(found.cuts), tuple(found.marginals)

@@ -46,7 +46,7 @@ class Dataset:
         self.n_rows = table.n_rows
         self.n_columns = table.n_columns
         self.schema = Schema(table.n_columns, table.names)
-        self.cuts = find_cuts(table, self.sample_weight, max_bins, threads)
+        self.cuts, self.marginals = find_cuts(table, self.sample_weight, max_bins, threads)
         self.bins = bin_table(table, self.cuts, threads)
 
     @property

@@ -84,6 +84,7 @@ class BaseGradientBoosting(BaseEstimator):
         problem = Problem(
             bins=dataset.bins,
             cuts=dataset.cuts,
+            marginals=dataset.marginals,
             schema=dataset.schema,
             loss=loss,
             y=target,

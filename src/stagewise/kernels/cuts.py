@@ -156,11 +156,32 @@ def cut_between(low, high):
     return cut if low <= cut < high else low
 
 
+@device
+def describe_bins(keys, counts, last, n_bins, m, top, points, shares):
+    """points[b] = the median of bin b (of the first one the least value, of the last one the largest), shares[b] = its
+    weight. keys, counts: m distinct values and their weights; last[b]: the last value of a bin, when m > n_bins."""
+    k = np.int64(0)
+    for b in range(n_bins):
+        end = last[b] if m > n_bins else np.int64(b)
+        weight = np.int64(0)
+        for q in range(k, end + 1):
+            weight += counts[q]
+        half, middle = (weight + 1) // 2 - counts[k], k
+        while half > 0:
+            middle += 1
+            half -= counts[middle]
+        middle = m - 1 if b == n_bins - 1 else (0 if b == 0 else middle)
+        points[b], shares[b] = float_of(np.uint64(keys[middle]), top), weight
+        k = end + 1
+
+
 @kernel
-def matrix_cuts(tid, n_threads, gate, bits, rows, weights, max_bins, keys, order, counts, table, cuts, found):
+def matrix_cuts(
+    tid, n_threads, gate, bits, rows, weights, max_bins, keys, order, counts, table, cuts, points, shares, found
+):
     """cuts[j, k] = the k-th cut point of column j, +inf after the last; found[j] = its distinct values in the sample.
 
-    bits: the matrix of float32 or float64 as unsigned integers. rows: the sample, ascending; empty for all rows.
+    points[j, b], shares[j, b] = a value and the weight of bin b: see `describe_bins`. bits: the matrix of float32 or float64 as unsigned integers. rows: the sample, ascending; empty for all rows.
     weights: integers by place in the sample; empty for 1 each. Scratch of every thread: keys (columns + 1, n), order
     (2, n, or 0 without weights), counts (n), table (6, DIGITS). Threads take the next columns that nobody has taken.
     """
@@ -192,4 +213,5 @@ def matrix_cuts(tid, n_threads, gate, bits, rows, weights, max_bins, keys, order
                 cuts[j0 + c, b] = cut_between(
                     float_of(np.uint64(sorted_keys[end]), top), float_of(np.uint64(sorted_keys[end + 1]), top)
                 )
+            describe_bins(sorted_keys, own_counts, last, n_bins, m, top, points[j0 + c], shares[j0 + c])
             found[j0 + c] = m

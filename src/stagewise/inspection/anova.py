@@ -1,0 +1,232 @@
+"""Functional ANOVA: a model as a constant, functions of one column, functions of two, and the rest.
+
+With respect to independent columns that have the distributions seen in training (or in X),
+
+    f(x) = f₀ + Σⱼ fⱼ(xⱼ) + Σ_{j<k} f_jk(xⱼ, xₖ) + ...
+
+where every component averages to 0 over each of its columns (Hoeffding 1948). Trees are constant on boxes, so each
+component is an exact table. If no path of the model tests more than `order` columns (trees of two leaves, or of depth
+2), the components add up to the model.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from stagewise.errors import ParameterError
+from stagewise.inspection.interaction import pairs_on_paths
+from stagewise.inspection.leaves import paths_of
+from stagewise.inspection.listing import frame_of, listing, number
+from stagewise.inspection.subject import Subject
+from stagewise.kernels.effects import component_tables
+from stagewise.kernels.paths import Paths
+from stagewise.params import check_choice
+
+__all__ = ["Anova", "Component", "functional_anova"]
+
+_MOST_NUMBERS = 50_000_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Component:
+    """A function of one or two columns, constant on cells.
+
+    Cell g of an axis holds the values with edges[g - 1] < value <= edges[g]; the last cell is that of missing values.
+    """
+
+    columns: tuple[int, ...]
+    names: tuple[str, ...]
+    edges: tuple[np.ndarray, ...]
+    values: np.ndarray  # (n_outputs, *(len(edges) + 2 for each axis))
+    variance: np.ndarray  # (n_outputs,)
+
+    def at(self, matrix: np.ndarray) -> np.ndarray:
+        """(n_outputs, n_rows): the component at rows of a matrix."""
+        cells = tuple(_cells(edges, matrix[:, j]) for edges, j in zip(self.edges, self.columns, strict=True))
+        return np.array([own[cells] for own in self.values])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Anova:
+    """The components of a model."""
+
+    constant: np.ndarray  # (n_outputs,)
+    components: tuple[Component, ...]  # single columns first, then pairs; each by falling variance
+    outputs: tuple[str, ...]
+    complete: bool  # whether constant and components add up to the model
+    subject: Subject
+
+    def predict(self, X: Any) -> np.ndarray:
+        """(n_outputs, n_rows): the sum of the constant and all components."""
+        matrix = self.subject.matrix(X).astype(np.float64, copy=False)
+        out = np.repeat(self.constant[:, None], len(matrix), axis=1)
+        for component in self.components:
+            out += component.at(matrix)
+        return out
+
+    def component(self, *features: Any) -> Component:
+        """That of one column or of a pair."""
+        wanted = tuple(sorted(self.subject.columns(features)))
+        for component in self.components:
+            if component.columns == wanted:
+                return component
+        names = " and ".join(self.subject.names[j] for j in wanted)
+        raise ParameterError(f"there is no component of {names}: the model does not use them together.")
+
+    def to_frame(self, library: str | None = None) -> Any:
+        """One row a component: its columns and its variance."""
+        columns: dict[str, Any] = {"component": [" × ".join(own.names) for own in self.components]}
+        for k, name in enumerate(self.outputs):
+            columns[f"variance {name}".strip()] = [float(own.variance[k]) for own in self.components]
+        return frame_of(columns, library)
+
+    def __repr__(self) -> str:
+        total = sum(float(own.variance.sum()) for own in self.components) or 1.0
+        ranked = sorted(self.components, key=lambda own: -float(own.variance.sum()))
+        rows = [
+            [" × ".join(own.names), number(float(own.variance.sum())), f"{float(own.variance.sum()) / total:.1%}"]
+            for own in ranked[:10]
+        ]
+        whole = "the whole model" if self.complete else "there is more in the model"
+        return listing(f"Functional ANOVA, {whole}", ["component", "variance", "share"], rows, len(ranked))
+
+
+def functional_anova(
+    model: Any, features: Any = None, *, order: int = 2, X: Any = None, sample_weight: Any = None
+) -> Anova:
+    """The components of a model up to an order of 1 or 2.
+
+    features: columns whose components are wanted (all). The columns' distributions are those of the training data,
+    which the model remembers, or those of X (with sample_weight).
+    """
+    subject = Subject.of(model)
+    order = check_choice("order", order, (1, 2))
+    wanted = np.zeros(len(subject.names), np.bool_)
+    wanted[list(range(len(subject.names)) if features is None else subject.columns(features))] = True
+    paths = paths_of(subject.model)
+    edges = _edges(paths, len(subject.names))
+    chances = _chances(subject, edges, X, sample_weight)
+    begin, end, paths = _ranges(paths, edges, chances)
+    used = np.bincount(paths.column, minlength=len(edges)) > 0
+    singles = np.flatnonzero(used & wanted)
+    linked = np.triu(pairs_on_paths(paths, len(edges)) > 0, 1) & wanted & wanted[:, None]
+    pairs = np.argwhere(linked & (order == 2))
+    mains, joints = _tables(subject, paths, begin, end, edges, singles, pairs)
+    components = [
+        _component(subject, (int(j),), edges, chances, table) for j, table in zip(singles, mains, strict=True)
+    ] + [_component(subject, (int(j), int(k)), edges, chances, t) for (j, k), t in zip(pairs, joints, strict=True)]
+    components.sort(key=lambda own: (len(own.columns), -float(own.variance.sum())))
+    constant = np.array(subject.model.initial)
+    reach = _product(paths)
+    for k in range(len(constant)):
+        constant[k] += (paths.value * reach)[paths.output == k].sum()
+    complete = int(np.diff(paths.start).max(initial=0)) <= order and bool(wanted[used].all())
+    return Anova(constant, tuple(components), subject.outputs, complete, subject)
+
+
+def _product(paths: Paths) -> np.ndarray:
+    """By leaf: the product of its conditions' chances."""
+    logs = np.ones(len(paths.value))
+    np.multiply.at(logs, np.repeat(np.arange(len(paths.value)), np.diff(paths.start)), paths.ratio)
+    return logs
+
+
+def _cells(edges: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """The cell of each value."""
+    return np.where(np.isnan(values), len(edges) + 1, np.searchsorted(edges, values))
+
+
+def _edges(paths: Paths, n_columns: int) -> list[np.ndarray]:
+    """The distinct thresholds of each column, ascending."""
+    found = []
+    for j in range(n_columns):
+        mine = paths.column == j
+        cuts = np.unique(np.concatenate((paths.low[mine], paths.high[mine])))
+        found.append(cuts[~np.isnan(cuts) & (cuts < np.inf)])
+    return found
+
+
+def _chances(subject: Subject, edges: list[np.ndarray], X: Any, sample_weight: Any) -> list[np.ndarray]:
+    """The probability of each cell of each column, missing last."""
+    if X is not None:
+        matrix = subject.matrix(X)
+        shares = subject.shares(sample_weight, len(matrix))
+        columns = [(matrix[:, j].astype(np.float64), shares) for j in range(len(edges))]
+    elif subject.model.marginals:
+        columns = [
+            (np.append(own.points, np.nan), np.append(own.shares, own.missing)) for own in subject.model.marginals
+        ]
+    else:
+        raise ParameterError("this model does not remember its training data: give X.")
+    return [
+        np.bincount(_cells(own, values), shares, minlength=len(own) + 2)
+        for own, (values, shares) in zip(edges, columns, strict=True)
+    ]
+
+
+def _ranges(paths: Paths, edges: list[np.ndarray], chances: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray, Paths]:
+    """First cell and end of every condition, and the paths with the conditions' chances as ratios."""
+    begin, end = np.zeros((2, len(paths.column)), np.int64)
+    ratio = np.empty(len(paths.column))
+    for j, own in enumerate(edges):
+        mine = paths.column == j
+        low, high = paths.low[mine], paths.high[mine]
+        begin[mine] = np.where(np.isnan(low), 0, np.searchsorted(own, low) + 1)
+        end[mine] = np.where(high == np.inf, len(own) + 1, np.searchsorted(own, high) + 1)
+        upto = np.concatenate(([0.0], np.cumsum(chances[j])))
+        end[mine] = np.maximum(begin[mine], end[mine])
+        ratio[mine] = upto[end[mine]] - upto[begin[mine]] + np.where(paths.missing[mine] != 0, chances[j][-1], 0.0)
+    return begin, end, paths._replace(ratio=ratio)
+
+
+def _tables(
+    subject: Subject,
+    paths: Paths,
+    begin: np.ndarray,
+    end: np.ndarray,
+    edges: list[np.ndarray],
+    singles: np.ndarray,
+    pairs: np.ndarray,
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Sums over leaves, (n_outputs, cells, ...) for each single column and each pair."""
+    size = np.array([len(own) + 1 for own in edges], np.int64)
+    starts = np.concatenate(([0], np.cumsum(size + 1)))
+    areas = [int((size[j] + 1) * (size[k] + 1)) for j, k in pairs]
+    offsets = np.concatenate(([0], np.cumsum(areas))).astype(np.int64)
+    if offsets[-1] * subject.model.n_outputs > _MOST_NUMBERS:
+        raise ParameterError(
+            f"the components of {len(pairs)} pairs need {offsets[-1] * subject.model.n_outputs:,} numbers, more than "
+            f"{_MOST_NUMBERS:,}; name fewer features, or take order=1."
+        )
+    place = np.full((len(size), len(size)), -1, np.int64)
+    for (j, k), offset in zip(pairs, offsets, strict=False):
+        place[j, k] = offset
+    main, joint = np.zeros((len(subject.outputs), starts[-1])), np.zeros((len(subject.outputs), offsets[-1]))
+    for output in range(len(subject.outputs)):
+        component_tables(paths, output, begin, end, size, starts[:-1], place, main[output], joint[output])
+    mains = [main[:, starts[j] : starts[j + 1]] for j in singles]
+    joints = [
+        joint[:, a : a + area].reshape(-1, size[j] + 1, size[k] + 1)
+        for (j, k), a, area in zip(pairs, offsets, areas, strict=False)
+    ]
+    return mains, joints
+
+
+def _component(
+    subject: Subject, columns: tuple[int, ...], edges: list[np.ndarray], chances: list[np.ndarray], table: np.ndarray
+) -> Component:
+    """A table with its means over each column taken off: what two columns do together beyond what each does alone."""
+    weights = [chances[j] for j in columns]
+    values = table
+    for axis, weight in enumerate(weights, 1):
+        shape = [-1 if k == axis else 1 for k in range(values.ndim)]
+        values = values - (values * weight.reshape(shape)).sum(axis=axis, keepdims=True)
+    mass = weights[0] if len(weights) == 1 else np.outer(*weights)
+    unit = float(np.abs(values).max()) or 1.0
+    with np.errstate(over="ignore"):  # a variance beyond 1e308 is infinite
+        variance = ((values / unit) ** 2 * mass).reshape(len(values), -1).sum(axis=1) * unit * unit
+    names = tuple(subject.names[j] for j in columns)
+    return Component(columns, names, tuple(edges[j] for j in columns), values, variance)
