@@ -1,0 +1,23 @@
+"""Pictures: matplotlib axes out. Each name is imported on first use; matplotlib comes with the extra `plot`."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from stagewise.plots.losses import losses
+
+__all__ = ["losses"]
+
+_HOMES = {"losses": "stagewise.plots.losses"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'stagewise.plots' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
