@@ -45,8 +45,6 @@ class AdaBoostClassifier(LabelClassifier, BaseFamily):
         Rows in every leaf of our own trees.
     max_bins : int from 2 to 255, default 255
         Bins a column is divided into, for our own trees.
-    class_weight : dict, "balanced" or None
-        Weights of classes, multiplied with sample_weight.
     misclassification_cost : (K, K) array or None
         cost[k, j]: what predicting class k costs when the truth is class j; `predict` then returns the class of least
         expected cost.
@@ -87,7 +85,6 @@ class AdaBoostClassifier(LabelClassifier, BaseFamily):
         max_depth: int = 1,
         min_samples_leaf: int | float = 1,
         max_bins: int = 255,
-        class_weight: Any = None,
         misclassification_cost: Any = None,
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -100,7 +97,6 @@ class AdaBoostClassifier(LabelClassifier, BaseFamily):
         self.max_depth = max_depth
         self.min_samples_leaf = min_samples_leaf
         self.max_bins = max_bins
-        self.class_weight = class_weight
         self.misclassification_cost = misclassification_cost
         self.random_state = random_state
         self.n_jobs = n_jobs

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numbers
+import warnings
 from dataclasses import replace
 from typing import Any, Self
 
@@ -17,7 +19,7 @@ from stagewise.estimators.family import BaseFamily
 from stagewise.estimators.labels import LabelClassifier
 from stagewise.estimators.numbers import NumberRegressor
 from stagewise.kernels.team import Team
-from stagewise.learners.columns import Line, LineLearner, SplineLearner
+from stagewise.learners.columns import Line, LineLearner, SplineLearner, check_values
 from stagewise.losses.base import Loss
 from stagewise.losses.names import classification_loss, regression_loss
 from stagewise.params import BoostParams, TreeParams, check_choice, check_count, check_number
@@ -41,7 +43,8 @@ class _Componentwise(BaseFamily):
                 "freedom to count otherwise; use 'cv'."
             )
         check_number("df", self.df, 1.0, 20.0, low_open=True, hint="try 4")
-        check_count("cv", self.cv, 2)
+        if isinstance(self.cv, (bool, numbers.Number)):
+            check_count("cv", self.cv, 2, hint="or a splitter, or pairs of training and test rows")
 
     def _tree_params(self, n_rows: int, n_columns: int) -> TreeParams:
         return replace(super()._tree_params(n_rows, n_columns), max_leaf_nodes=2, max_depth=1)
@@ -74,19 +77,22 @@ class _Componentwise(BaseFamily):
         return self
 
     def _folds(self, problem: Problem) -> list[np.ndarray]:
-        """Test rows of every fold: shuffled by random_state and stratified by class."""
-        from sklearn.model_selection import KFold, StratifiedKFold
+        """Test rows of every fold. A number of folds: shuffled by random_state and stratified by class."""
+        from sklearn.model_selection import KFold, StratifiedKFold, check_cv
 
-        rows = np.flatnonzero(~problem.skip)
-        labelled = isinstance(self, LabelClassifier)
-        if len(rows) < 2 * self.cv or (labelled and np.bincount(problem.y[rows].astype(np.int64)).min() < self.cv):
-            raise InputError(
-                f"stopping='cv' with cv={self.cv} needs at least {2 * self.cv} rows with weight"
-                + (f" and {self.cv} of every class" if labelled else "")
-                + "; use fewer folds, or 'aic'."
-            )
-        folds = (StratifiedKFold if labelled else KFold)(self.cv, shuffle=True, random_state=self._seed())
-        return [rows[test] for _, test in folds.split(rows, problem.y[rows])]
+        rows, labelled = np.flatnonzero(~problem.skip), isinstance(self, LabelClassifier)
+        folds = self.cv
+        if isinstance(folds, numbers.Integral):
+            folds = (StratifiedKFold if labelled else KFold)(folds, shuffle=True, random_state=self._seed())
+        else:
+            rows = np.arange(len(problem.y))  # pairs of rows that were given are rows of the whole table
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")  # a class with fewer rows than folds
+                tests = [rows[test] for _, test in check_cv(folds).split(rows, problem.y[rows])]
+        except (UserWarning, ValueError, IndexError, TypeError) as error:
+            raise InputError(f"stopping='cv' with cv={self.cv!r} cannot divide the rows: {error}") from error
+        return [test[~problem.skip[test]] for test in tests if not problem.skip[test].all()]
 
     def _cross_validated(self, problem: Problem, method: Method, params: BoostParams, threads: int) -> np.ndarray:
         """(M,): the deviance on the rows left out after each stage, weighted over the folds."""
@@ -132,6 +138,12 @@ class _Componentwise(BaseFamily):
         return information_criterion(model.loss, model.history.train, traces, active, int((weight > 0.0).sum()))
 
     # --- results -----------------------------------------------------------------------------------------------------
+
+    def _matrix(self, X: Any) -> np.ndarray:
+        matrix = super()._matrix(X)
+        if self.base != "stump":
+            check_values(matrix)
+        return matrix
 
     @property
     def selected_(self) -> np.ndarray:
@@ -191,7 +203,7 @@ class ComponentwiseRegressor(NumberRegressor, _Componentwise):
     stopping : None, "aic" or "cv", default None
         How M is chosen: not at all; by the corrected AIC with the trace of the boosting operator (squared error), or
         AIC with the number of parameters in use (Poisson); by cross-validation.
-    cv : int >= 2, default 5
+    cv : int >= 2, splitter or list of (training, test) rows, default 5
         Folds of stopping="cv".
     alpha, tweedie_power : of the loss, as in `GradientBoostingRegressor`
     random_state : int, RandomState or None, default None
@@ -230,7 +242,7 @@ class ComponentwiseRegressor(NumberRegressor, _Componentwise):
         line_search: str = "none",
         df: float = 4.0,
         stopping: str | None = None,
-        cv: int = 5,
+        cv: Any = 5,
         alpha: float = 0.9,
         tweedie_power: float = 1.5,
         random_state: Any = None,
@@ -304,7 +316,7 @@ class ComponentwiseClassifier(LabelClassifier, _Componentwise):
         line_search: str = "none",
         df: float = 4.0,
         stopping: str | None = None,
-        cv: int = 5,
+        cv: Any = 5,
         class_weight: Any = None,
         misclassification_cost: Any = None,
         random_state: Any = None,

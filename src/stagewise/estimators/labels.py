@@ -18,7 +18,7 @@ __all__ = ["LabelClassifier"]
 
 class LabelClassifier(ClassifierMixin):
     """A classifier whose raw predictions become probabilities by its loss; put before a TableEstimator. It has the
-    parameters class_weight and misclassification_cost."""
+    parameter misclassification_cost and may have class_weight."""
 
     model_: Model
     classes_: np.ndarray
@@ -34,16 +34,17 @@ class LabelClassifier(ClassifierMixin):
         return [y == k for k in range(len(self.classes_))]
 
     def _adjust_weights(self, weight: np.ndarray | None, y: np.ndarray) -> np.ndarray | None:
-        if self.class_weight is not None:
+        class_weight = getattr(self, "class_weight", None)  # AdaBoost and its likes have none, as in scikit-learn
+        if class_weight is not None:
             try:
-                by_class = compute_sample_weight(self.class_weight, self.classes_[y.astype(np.int64)])
+                by_class = compute_sample_weight(class_weight, self.classes_[y.astype(np.int64)])
             except ValueError as error:
-                raise ParameterError(f"class_weight={self.class_weight!r} cannot be used: {error}") from error
+                raise ParameterError(f"class_weight={class_weight!r} cannot be used: {error}") from error
             with np.errstate(over="ignore"):
                 weight = by_class if weight is None else weight * by_class
             if not np.isfinite(weight).all() or (by_class < 0.0).any():
                 raise ParameterError(
-                    f"class_weight={self.class_weight!r} must give finite weights, none negative; also multiplied with "
+                    f"class_weight={class_weight!r} must give finite weights, none negative; also multiplied with "
                     "sample_weight."
                 )
         if weight is not None:

@@ -37,7 +37,7 @@ class LogitBoostClassifier(LabelClassifier, BaseFamily):
     subsample : float in (0, 1], default 1
         The share of rows drawn without replacement for each stage.
     max_depth, min_samples_leaf, max_bins : of our own trees, as in `AdaBoostClassifier`; any depth
-    class_weight, misclassification_cost, random_state, n_jobs, verbose, callbacks : as in `AdaBoostClassifier`
+    misclassification_cost, random_state, n_jobs, verbose, callbacks : as in `AdaBoostClassifier`
 
     Attributes
     ----------
@@ -57,7 +57,6 @@ class LogitBoostClassifier(LabelClassifier, BaseFamily):
         max_depth: int | None = 1,
         min_samples_leaf: int | float = 1,
         max_bins: int = 255,
-        class_weight: Any = None,
         misclassification_cost: Any = None,
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -72,7 +71,6 @@ class LogitBoostClassifier(LabelClassifier, BaseFamily):
         self.max_depth = max_depth
         self.min_samples_leaf = min_samples_leaf
         self.max_bins = max_bins
-        self.class_weight = class_weight
         self.misclassification_cost = misclassification_cost
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -96,6 +94,12 @@ class LogitBoostClassifier(LabelClassifier, BaseFamily):
         """
         return self._keeping_labels(lambda: self._fit(X, y, sample_weight, init_score))
 
+    def _decide(self, raw: np.ndarray) -> np.ndarray:
+        if len(raw) == 1 or self.misclassification_cost is not None:
+            return super()._decide(raw)
+        top = raw.max(axis=0)  # two classes that mirror each other tie but for rounding: the first one has it
+        return self.classes_[(raw >= top - 1e-12 * (1.0 + np.abs(raw).max(axis=0))).argmax(axis=0)]
+
     @staticmethod
     def _decision(raw: np.ndarray) -> np.ndarray:
         """With K classes the paper centres every fit over the classes; the sum of them is centred here, at once."""
@@ -118,7 +122,7 @@ class GentleBoostClassifier(LabelClassifier, BaseFamily):
     estimator : scikit-learn regressor that takes sample_weight, or None
         What fits the classes. None: our own trees, of max_depth levels; stumps by default.
     n_estimators, learning_rate, subsample, max_depth, min_samples_leaf, max_bins : as in `LogitBoostClassifier`
-    class_weight, misclassification_cost, random_state, n_jobs, verbose, callbacks : as in `AdaBoostClassifier`
+    misclassification_cost, random_state, n_jobs, verbose, callbacks : as in `AdaBoostClassifier`
 
     Attributes
     ----------
@@ -137,7 +141,6 @@ class GentleBoostClassifier(LabelClassifier, BaseFamily):
         max_depth: int | None = 1,
         min_samples_leaf: int | float = 1,
         max_bins: int = 255,
-        class_weight: Any = None,
         misclassification_cost: Any = None,
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -151,7 +154,6 @@ class GentleBoostClassifier(LabelClassifier, BaseFamily):
         self.max_depth = max_depth
         self.min_samples_leaf = min_samples_leaf
         self.max_bins = max_bins
-        self.class_weight = class_weight
         self.misclassification_cost = misclassification_cost
         self.random_state = random_state
         self.n_jobs = n_jobs
