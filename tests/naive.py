@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import special
+from scipy.interpolate import BSpline
 
 MISSING = 255  # the bin code of a missing value
 RIGHT, LEFT, NOT_SEEN = 0, 1, 2  # where missing values go; NOT_SEEN: there were none
@@ -662,12 +663,84 @@ def set_leaves(tree: Any, values: np.ndarray, weights: np.ndarray, rate: float) 
     return value, [weight(node) for node in range(len(leaf))]
 
 
+# --- votes.py --------------------------------------------------------------------------------------------------------
+
+
+def samme_pairs(y: np.ndarray, f: np.ndarray, weight: np.ndarray, option: float) -> Losses:
+    """exp(-Y·f/K), Y = 1 for the true class and -1/(K - 1) for the others (Zhu et al. 2009)."""
+    classes = len(f)
+    code = np.where(np.arange(classes)[:, None] == y, 1.0, -1.0 / (classes - 1))
+    loss = np.exp(-(code * f).sum(axis=0) / classes)
+    return _weighed(-code * loss / classes, (code / classes) ** 2 * loss, loss, weight)
+
+
+def one_vs_rest_pairs(y: np.ndarray, f: np.ndarray, weight: np.ndarray, option: float) -> Losses:
+    """Σ_k exp(-s_k·f_k), s_k = 1 for the true class and -1 for the others; each class is a value of its own."""
+    sign = np.where(np.arange(len(f))[:, None] == y, 1.0, -1.0)
+    loss = np.exp(-sign * f) * (weight if len(weight) else 1.0)
+    return Losses(-sign * loss, loss, loss.ravel())
+
+
+# --- classes.py ------------------------------------------------------------------------------------------------------
+
+
+def class_sums(node: np.ndarray, code: np.ndarray, weight: np.ndarray, n_nodes: int, n_classes: int) -> np.ndarray:
+    """(n_nodes, K + 1): the weight of each class and the number of rows, of each node."""
+    out = [[sum(int(w) for w in weight[(node == m) & (code == k)]) for k in range(n_classes)] for m in range(n_nodes)]
+    return np.array([[*own, int((node == m).sum())] for m, own in enumerate(out)])
+
+
+def class_splits(bins: np.ndarray, code: np.ndarray, weight: np.ndarray, n_classes: int, min_rows: int) -> list[Any]:
+    """(gain, cut, side of missing values) of every split of one node by one column; gain is the decrease of the
+    weighted Gini impurity, a Fraction."""
+
+    def gini(rows: np.ndarray) -> Fraction:
+        parts = [sum(int(w) for w in weight[rows & (code == k)]) for k in range(n_classes)]
+        return Fraction(0) if sum(parts) == 0 else sum(parts) - Fraction(sum(w * w for w in parts), sum(parts))
+
+    everything, missing = np.ones(len(bins), bool), bins == MISSING
+    found = []
+    for cut in sorted(set(bins[~missing].tolist())):
+        for side in (RIGHT, LEFT) if missing.any() else (NOT_SEEN,):
+            left = ((bins <= cut) & ~missing) | (missing & (side == LEFT))
+            if min(left.sum(), (~left).sum()) >= min_rows:
+                found.append((gini(everything) - gini(left) - gini(~left), cut, side))
+    return found
+
+
+# --- columns.py ------------------------------------------------------------------------------------------------------
+
+
+def line_moments(columns: np.ndarray, response: np.ndarray) -> np.ndarray:
+    return np.array([math.fsum(x * response) for x in columns])
+
+
+def spline_basis(x: np.ndarray, low: float, width: float, n_cells: int) -> np.ndarray:
+    """(n, n_cells + 3): cubic B-splines on equidistant knots; x beyond the outer cells counts as their end."""
+    knots = low + width * np.arange(-3, n_cells + 4)
+    inside = np.clip(x, knots[3], knots[-4])
+    return np.column_stack([BSpline(knots, unit, 3)(inside) for unit in np.eye(n_cells + 3)])
+
+
+def spline_moments(columns: np.ndarray, low: np.ndarray, width: np.ndarray, response: np.ndarray, n_cells: int) -> Any:
+    return np.array([spline_basis(x, a, w, n_cells).T @ response for x, a, w in zip(columns, low, width, strict=True)])
+
+
+def spline_values(x: np.ndarray, low: float, width: float, coef: np.ndarray) -> np.ndarray:
+    return spline_basis(x, low, width, len(coef) - 3) @ coef
+
+
 TWINS: dict[str, Callable[..., Any]] = {
     "binning.bin_column": bin_column,
     "binning.bin_matrix": bin_matrix,
     "binning.distinct_sorted": distinct_sorted,
     "binning.greedy_cuts": greedy_cuts,
     "binning.interleave": interleave,
+    "classes.class_splits": class_splits,
+    "classes.class_sums": class_sums,
+    "columns.line_moments": line_moments,
+    "columns.spline_moments": spline_moments,
+    "columns.spline_values": spline_values,
     "exact.hash_threshold_counts": hash_threshold_counts,
     "exact.hash_values": hash_values,
     "exact.mix_rows": mix_rows,
@@ -700,4 +773,6 @@ TWINS: dict[str, Callable[..., Any]] = {
     "predict.tree_leaves": tree_leaves,
     "split.best_split": best_split,
     "symmetric.grow_symmetric": grow_symmetric,
+    "votes.one_vs_rest_pairs": one_vs_rest_pairs,
+    "votes.samme_pairs": samme_pairs,
 }

@@ -17,6 +17,7 @@ from stagewise.backends.cpu import CpuBackend
 from stagewise.boosting.pairs import Pairs, PairsMaker, exact_sum
 from stagewise.boosting.rules import Rule, Targets
 from stagewise.errors import InputError, ParameterError
+from stagewise.kernels.leaves import LOG_RATIO
 from stagewise.learners.base import Working
 from stagewise.losses.base import Loss
 
@@ -27,7 +28,11 @@ _HOPELESS = 1e3
 """A deviance that has grown by this many times its first value will not come back."""
 
 _FURTHEST = 2.0**40
-"""Largest |ρ| tried: a minimum at infinity (one class without error, say) is cut off before it overflows."""
+"""Largest |ρ| tried: a loss may fall for ever."""
+
+_CERTAIN = 38.0
+"""Largest |ρ·h| where f is a logarithm: e^38 is 2/ulp of 1, and nothing further out can be told apart. Reached where
+the minimum lies at infinity, because h separates the classes."""
 
 
 def breakpoint_root(points: np.ndarray, jumps: np.ndarray, start: float) -> float:
@@ -97,40 +102,40 @@ def _polished(at: float, r: np.ndarray, h: np.ndarray, weight: np.ndarray, delta
     return at + float(np.sum(weight * h * np.clip(left, -delta, delta))) / slope
 
 
-def safeguarded_root(slope: Callable[[float], tuple[float, float]]) -> float:
-    """The root of an ascending derivative: slope(ρ) gives it and its own derivative. 0 when it starts flat.
+def safeguarded_root(slope: Callable[[float], tuple[float, float]], furthest: float = _FURTHEST) -> float:
+    """The root of an ascending derivative within ±furthest: slope(ρ) gives it and its own derivative. 0 if flat at 0.
 
-    Newton steps inside a bracket that is doubled until it holds the root, and halved where a step would leave it.
+    First out, at least doubling the distance, until the root lies behind; then Newton steps, and halves of the bracket
+    where such a step would leave it or where steps do not shrink fast enough.
     """
     value, curve = slope(0.0)
     if value == 0.0 or not np.isfinite(value):
         return 0.0
     sign = -1.0 if value > 0.0 else 1.0
-    scale = abs(value)
-    low, at = 0.0, sign * min(max(abs(value / curve) if curve > 0.0 else 1.0, 1e-8), _FURTHEST)
-    high = None
-    for _ in range(200):
+    enough = 1e-15 * abs(value)
+    low, high, at = 0.0, 0.0, sign * min(abs(value / curve) if curve > 0.0 else 1.0, furthest)
+    while True:
         value, curve = slope(at)
-        if not np.isfinite(value):  # beyond what can be computed: as if beyond the root
-            value, curve = sign * np.inf, 0.0
-        if abs(value) <= 1e-15 * scale:
-            return at
-        if value * sign < 0.0:
-            low = at
-        else:
+        if not np.isfinite(value) or value * sign >= 0.0:
             high = at
-        step = at - value / curve if curve > 0.0 and np.isfinite(value) else np.nan
-        if high is None:
-            far = 2.0 * at
-            if abs(at) >= _FURTHEST:
-                return at
-            following = step if np.isfinite(step) and abs(at) < abs(step) < abs(far) else far
-        else:
-            a, b = min(low, high), max(low, high)
-            following = step if np.isfinite(step) and a < step < b else 0.5 * (low + high)
-            if following in (low, high) or abs(following - at) <= 1e-15 * abs(at):
-                return following
+            break
+        if abs(at) >= furthest:
+            return at
+        newton = at - value / curve if curve > 0.0 else at
+        low, at = at, sign * min(max(2.0 * abs(at), min(abs(newton), 16.0 * abs(at))), furthest)
+    before = last = abs(high - low)
+    for _ in range(200):
+        newton = at - value / curve if np.isfinite(value) and curve > 0.0 else np.nan
+        inside = min(low, high) < newton < max(low, high)
+        following = newton if inside and abs(newton - at) <= 0.5 * before else 0.5 * (low + high)
+        before, last = last, abs(following - at)
+        if following in (low, high) or last <= 1e-16 * abs(following):
+            return following
         at = following
+        value, curve = slope(at)
+        if abs(value) <= enough:
+            return at
+        low, high = (at, high) if value * sign < 0.0 else (low, at)
     return at
 
 
@@ -191,7 +196,12 @@ class LineSearchRule(Rule):
             with np.errstate(over="ignore", invalid="ignore"):
                 return self._dot(made.grad[output], h), self._dot(made.hess[output] * h, h)
 
-        return safeguarded_root(slope)
+        return safeguarded_root(slope, self._furthest(h))
+
+    def _furthest(self, h: np.ndarray) -> float:
+        peak = float(np.abs(h).max())
+        logarithmic = self.loss.name in ("log_loss", "exponential") or self.loss.leaf_kind == LOG_RATIO
+        return _CERTAIN / peak if logarithmic and peak > 0.0 else _FURTHEST
 
     def _dot(self, a: np.ndarray, b: np.ndarray) -> float:
         with np.errstate(over="ignore", invalid="ignore"):

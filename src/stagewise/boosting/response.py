@@ -39,8 +39,8 @@ class LogitRule(GentleRule):
     """The response within ±z_max.
 
     The paper's F is half the log-odds for two classes, where a stage adds ½ of the fit: here f = 2F gets all of it. With
-    K classes it gets (K-1)/K of the fit, which the loss's hess provides; that fits are centred over the classes there
-    changes no probability and is left to the decision function.
+    K classes it gets (K-1)/K of the fit; the loss's hess is K/(K-1)·p(1 - p). That fits are centred over the classes
+    there changes no probability and is left to the decision function.
     """
 
     def __init__(self, loss: Loss, targets: Targets, backend: CpuBackend, z_max: float) -> None:
@@ -50,9 +50,13 @@ class LogitRule(GentleRule):
         self.z_max = z_max
 
     def working(self, pairs: Pairs, output: int) -> Working:
-        grad, hess = pairs.grad[output], pairs.hess[output]
-        least = _LEAST_WEIGHT / self._shrink * (self.targets.weight if len(self.targets.weight) else 1.0)
-        hess = np.maximum(hess, least)
-        limit = self.z_max * self._shrink * hess
-        grad = np.minimum(np.maximum(grad, -limit), limit)
+        least = _LEAST_WEIGHT * (self.targets.weight if len(self.targets.weight) else 1.0)
+        hess = np.maximum(self._shrink * pairs.hess[output], least)
+        limit = self.z_max * hess
+        grad = np.minimum(np.maximum(pairs.grad[output], -limit), limit)
         return Working(grad, hess, float(np.abs(grad).max()), float(hess.max()), False, self._wide)
+
+    def finish(
+        self, fitted: Any, pairs: Pairs, output: int, raw: np.ndarray, delta: float, rate: float
+    ) -> tuple[Any, ...]:
+        return (fitted.scaled(self._shrink * rate),)

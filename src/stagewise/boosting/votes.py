@@ -34,6 +34,9 @@ __all__ = ["ClassTreeVoteRule", "ForeignVoteRule", "TreeVoteRule", "VoteRule"]
 class VoteRule(Rule):
     """Common part: from the error of a weak classifier to its weight."""
 
+    slack = 1e-12
+    """An error this close to that of guessing is rounding."""
+
     def __init__(self, loss: Loss, targets: Targets, backend: CpuBackend, n_classes: int) -> None:
         super().__init__(loss, targets, backend)
         self.n_classes = n_classes
@@ -45,7 +48,7 @@ class VoteRule(Rule):
     def _weigh(self, error: float, rate: float) -> float | None:
         """rate · α, or None for a classifier that only guesses; notes both."""
         k = self.n_classes
-        if error >= 1.0 - 1.0 / k:
+        if error >= 1.0 - 1.0 / k - self.slack:
             if not self._notes:
                 raise InputError(
                     f"the first weak classifier errs on {100.0 * error:.4g} % of the weight, no better than guessing "
@@ -106,6 +109,8 @@ class ClassTreeVoteRule(VoteRule):
 class ForeignVoteRule(VoteRule):
     """Any classifier. Weights go from stage to stage as in the book, in scikit-learn's arithmetic (its floor of 2e-16
     too): classifiers that break ties by the last bit of a sum then see the same bits."""
+
+    slack = 0.0
 
     def __init__(self, loss: Loss, targets: Targets, backend: CpuBackend, n_classes: int) -> None:
         super().__init__(loss, targets, backend, n_classes)
