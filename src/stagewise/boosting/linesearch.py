@@ -199,7 +199,8 @@ class LineSearchRule(Rule):
         return safeguarded_root(slope, self._furthest(h))
 
     def _furthest(self, h: np.ndarray) -> float:
-        peak = float(np.abs(h).max())
+        weight = self.targets.weight
+        peak = float(np.abs(h).max() if len(weight) == 0 else np.abs(h[weight > 0.0]).max())
         logarithmic = self.loss.name in ("log_loss", "exponential") or self.loss.leaf_kind == LOG_RATIO
         return _CERTAIN / peak if logarithmic and peak > 0.0 else _FURTHEST
 

@@ -125,7 +125,7 @@ class GradientBoostingClassifier(LabelClassifier, BaseGradientBoosting):
     def _loss(self) -> Loss:
         self._cost()
         loss = classification_loss(self.loss, len(self.classes_))
-        if self.influence_trimming != 0.0 and (loss.constant_hessian or not loss.second_order):
+        if self.influence_trimming and (loss.constant_hessian or not loss.second_order):
             raise ParameterError(f"influence_trimming needs second derivatives, which loss {loss!r} has none of; use 0.")
         return loss
 

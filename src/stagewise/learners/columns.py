@@ -13,7 +13,6 @@ import numpy as np
 
 from stagewise.errors import InputError
 from stagewise.kernels.columns import line_moments, spline_moments, spline_values
-from stagewise.kernels.exact import power_above
 from stagewise.kernels.team import Team
 from stagewise.learners.base import Working
 
@@ -113,7 +112,8 @@ class LineLearner(_ColumnLearner):
     def __init__(self, X: np.ndarray, weight: np.ndarray, team: Team, n_outputs: int) -> None:
         super().__init__(X, weight, team, n_outputs)
         used = self.columns[:, weight > 0.0]
-        peak = np.array([power_above(float(np.abs(x).max())) for x in used])  # no square overflows or vanishes
+        # a power of two for each column, so that no square overflows or vanishes
+        peak = np.ldexp(1.0, np.frexp(np.maximum(np.abs(used).max(axis=1), 1e-307))[1] - 1)
         scaled = self.columns / peak[:, None]
         moments = np.empty(len(scaled))
         team.run(line_moments, scaled, weight, moments)

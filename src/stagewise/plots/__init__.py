@@ -6,11 +6,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from stagewise.plots.losses import losses
+    from stagewise.plots.gallery import losses
 
 __all__ = ["losses"]
 
-_HOMES = {"losses": "stagewise.plots.losses"}
+# A file must not have the name of a function here: once imported, the module would hide the function.
+_HOMES = {"losses": "stagewise.plots.gallery"}
 
 
 def __getattr__(name: str) -> Any:
