@@ -70,6 +70,7 @@ GOALS = (
     Goal("new process, warm cache, LightGBM ÷ ours", 1.0, True, lambda p: p["startup"]["ratio"]["lightgbm"]),
     Goal("new process, empty cache, seconds", 12.0, False, lambda p: p["startup"]["empty_cache"]["seconds"]),
     Goal("own log-loss ÷ built-in log-loss", 1.2, False, lambda p: p["customloss"]["ratio"]["LogLossAgain"]),
+    Goal("AdaBoost of stumps, scikit-learn ÷ ours", 10.0, True, lambda p: p["adaboost"]["ratio"]),
     Goal("held-out loss on real tables, the worst gap", 0.01, False, lambda p: max(p["quality"]["gap"].values())),
 )
 

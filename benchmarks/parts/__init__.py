@@ -14,4 +14,5 @@ PARTS = {
     "startup": "import and first fit in a new process, with a warm and an empty cache",
     "customloss": "log-loss written as a Loss of one's own against the built-in one",
     "quality": "held-out loss on real tables",
+    "adaboost": "AdaBoost of stumps against scikit-learn's, 100 k × 30, 400 rounds",
 }

@@ -117,9 +117,7 @@ def test_break_points_with_ties(points, tenths):
 def test_safeguarded_root_of_a_line_and_of_a_curve(root, scale):
     assert safeguarded_root(lambda x: (scale * (x - root), scale)) == pytest.approx(root, rel=1e-13)
     steep = 1.0 / abs(root)
-    found = safeguarded_root(
-        lambda x: (scale * math.sinh(min(max(steep * (x - root), -700.0), 700.0)), scale * steep)
-    )
+    found = safeguarded_root(lambda x: (scale * math.sinh(min(max(steep * (x - root), -700.0), 700.0)), scale * steep))
     assert found == pytest.approx(root, rel=1e-12)
 
 

@@ -10,8 +10,8 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_iris, make_cl
 
 from estimators.fingerprint import difference
 from estimators.slow_newton import Limits, grow, leaf_value
-from stagewise.backends.cpu import CpuBackend
 from stagewise import GradientBoostingClassifier, Loss, ParameterError
+from stagewise.backends.cpu import CpuBackend
 
 SMALL = {"n_estimators": 30, "max_leaf_nodes": 4, "min_samples_leaf": 5}
 
@@ -80,7 +80,9 @@ def test_the_whole_model_beside_a_slow_one(classes):
     X = rng.integers(0, 12, (260, 4)).astype(float)
     score = X[:, 0] - X[:, 1] + rng.normal(0, 3.0, 260)
     y = np.digitize(score, np.quantile(score, np.linspace(0, 1, classes + 1)[1:-1]))
-    model = GradientBoostingClassifier(influence_trimming=0.2, n_estimators=12, learning_rate=0.5, max_leaf_nodes=5, min_samples_leaf=8)
+    model = GradientBoostingClassifier(
+        influence_trimming=0.2, n_estimators=12, learning_rate=0.5, max_leaf_nodes=5, min_samples_leaf=8
+    )
     model.fit(X, y)
     raw = np.repeat(model.model_.initial[:, None], len(y), axis=1)
     limits = Limits(max_leaf_nodes=5, min_samples_leaf=8, min_child_weight=1e-3)
@@ -138,12 +140,15 @@ class Sharp(Loss):
 
     second_order = False
 
+    @staticmethod
     def loss(y, f):
         return abs(y - f)
 
+    @staticmethod
     def gradient(y, f):
         return 1.0 if f > y else -1.0
 
+    @staticmethod
     def hessian(y, f):
         return 1.0
 

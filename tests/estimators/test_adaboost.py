@@ -103,7 +103,7 @@ def test_our_own_trees_choose_the_splits_of_scikit_learn(classes, depth):
 
 
 def discrete_adaboost(X, y, learner, stages, half):
-    """ESL Algorithm 10.1 with y = ±1, or with `half` the form that takes ½ log and normalises: (votes, alphas, weights)."""
+    """ESL Algorithm 10.1 with y = ±1, or with `half` the form that takes ½ log and normalises."""
     n = len(y)
     w = np.full(n, 1.0 / n)
     votes, alphas, weights = [], [], []
@@ -145,7 +145,7 @@ def test_half_the_logarithm_gives_the_same_classifier():
 
 
 def test_it_is_forward_stagewise_modelling_under_exponential_loss():
-    """ESL 10.4: β = α/2 minimises Σ w·exp(-y·β·G), G minimises the weighted error, and w is exp(-y·f) up to a factor."""
+    """ESL 10.4: β = α/2 minimises Σ w·exp(-y·β·G), with w = exp(-y·f) up to a factor."""
     X, y = spheres(300, seed=3)
     sign = 2.0 * y - 1.0
     model = AdaBoostClassifier(n_estimators=20).fit(X, y)
@@ -224,7 +224,10 @@ def test_guessing_ends_training():
     for estimator in (None, DecisionTreeClassifier(max_depth=1)):
         with pytest.raises(InputError, match=r"errs on 50 % of the weight, no better than guessing among 2 classes"):
             AdaBoostClassifier(estimator).fit(X, y)
-    assert AdaBoostClassifier(max_depth=2, min_samples_leaf=1).fit(X[[0, 1, 1, 2, 3]], y[[0, 1, 1, 2, 3]]).score(X, y) == 1.0
+    assert (
+        AdaBoostClassifier(max_depth=2, min_samples_leaf=1).fit(X[[0, 1, 1, 2, 3]], y[[0, 1, 1, 2, 3]]).score(X, y)
+        == 1.0
+    )
 
 
 def test_a_later_guess_is_left_out():

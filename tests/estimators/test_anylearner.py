@@ -29,12 +29,15 @@ RATE, STAGES = 0.5, 8
 
 
 class LogCosh(Loss):
+    @staticmethod
     def loss(y, f):
         return math.log(math.cosh(f - y))
 
+    @staticmethod
     def gradient(y, f):
         return math.tanh(f - y)
 
+    @staticmethod
     def hessian(y, f):
         return 1.0 - math.tanh(f - y) ** 2
 
@@ -130,7 +133,12 @@ def test_algorithm_1_with_any_regressor(name, learner, search):
     X, y, w = regression()
     loss = LogCosh() if name == "logcosh" else name
     model = StagewiseRegressor(
-        loss, learner(), line_search=search, n_estimators=STAGES, learning_rate=RATE, alpha=0.7 if name == "quantile" else 0.9
+        loss,
+        learner(),
+        line_search=search,
+        n_estimators=STAGES,
+        learning_rate=RATE,
+        alpha=0.7 if name == "quantile" else 0.9,
     ).fit(X, y, w)
     twin, steps = algorithm1(name, X, y, w, learner, search == "exact")
     link = np.exp if name in ("poisson", "gamma") else lambda f: f
@@ -142,7 +150,9 @@ def test_algorithm_1_with_any_regressor(name, learner, search):
 @pytest.mark.parametrize("name", ["squared_error", "poisson", "gamma"])
 def test_newton_steps(name):
     X, y, w = regression(seed=1)
-    model = StagewiseRegressor(name, Ridge(), line_search="newton", n_estimators=STAGES, learning_rate=RATE).fit(X, y, w)
+    model = StagewiseRegressor(name, Ridge(), line_search="newton", n_estimators=STAGES, learning_rate=RATE).fit(
+        X, y, w
+    )
     f = np.full(len(y), start_of(name, y, w))
     curve = {"squared_error": lambda f: 1.0 + 0.0 * f, "poisson": np.exp, "gamma": lambda f: y * np.exp(-f)}[name]
     for rho in model.history_.notes["step"]:
@@ -219,10 +229,12 @@ def test_k_classes_one_after_the_other(search):
         np.testing.assert_allclose(own, f, rtol=1e-10, atol=1e-10)
 
 
-# ----------------------------------------------------------------------------------------------- beside GradientBoosting*
+# --------------------------------------------------------------------------------------------- beside GradientBoosting*
 
 
-@pytest.mark.parametrize("loss", ["squared_error", "absolute_error", "huber", "quantile", "poisson", "gamma", "tweedie"])
+@pytest.mark.parametrize(
+    "loss", ["squared_error", "absolute_error", "huber", "quantile", "poisson", "gamma", "tweedie"]
+)
 def test_trees_with_their_leaves_refitted_are_gradient_boosting(loss):
     X, y = load_diabetes(return_X_y=True)
     weight = np.random.default_rng(0).uniform(0.1, 2.0, len(y))
@@ -232,7 +244,9 @@ def test_trees_with_their_leaves_refitted_are_gradient_boosting(loss):
     assert difference(one, other) == ""
 
 
-@pytest.mark.parametrize("loss, load", [("log_loss", load_breast_cancer), ("exponential", load_breast_cancer), ("log_loss", load_iris)])
+@pytest.mark.parametrize(
+    "loss, load", [("log_loss", load_breast_cancer), ("exponential", load_breast_cancer), ("log_loss", load_iris)]
+)
 def test_the_same_for_classes(loss, load):
     X, y = load(return_X_y=True)
     settings = {"n_estimators": 15, "max_depth": 3, "min_samples_leaf": 5, "max_leaf_nodes": None}
@@ -248,7 +262,9 @@ def test_squared_error_needs_no_search_along_a_tree():
     np.testing.assert_allclose(model.history_.notes["step"], 1.0, rtol=1e-9)
 
 
-@pytest.mark.parametrize("loss", ["squared_error", "absolute_error", "huber", "quantile", "poisson", "gamma", "tweedie"])
+@pytest.mark.parametrize(
+    "loss", ["squared_error", "absolute_error", "huber", "quantile", "poisson", "gamma", "tweedie"]
+)
 def test_the_exact_search_never_raises_the_deviance(loss):
     X, y = load_diabetes(return_X_y=True)
     model = StagewiseRegressor(loss, DecisionTreeRegressor(max_depth=2), n_estimators=30, learning_rate=1.0).fit(X, y)
@@ -263,7 +279,10 @@ def test_the_exact_search_never_raises_the_deviance(loss):
 def test_foreign_seeds_differ_by_stage_and_repeat():
     X, y = load_diabetes(return_X_y=True)
     learner = DecisionTreeRegressor(max_depth=2, splitter="random")
-    fits = [StagewiseRegressor(estimator=learner, n_estimators=5, random_state=seed).fit(X, y).predict(X) for seed in (1, 1, 2)]
+    fits = [
+        StagewiseRegressor(estimator=learner, n_estimators=5, random_state=seed).fit(X, y).predict(X)
+        for seed in (1, 1, 2)
+    ]
     np.testing.assert_array_equal(fits[0], fits[1])
     assert not np.array_equal(fits[0], fits[2])
 

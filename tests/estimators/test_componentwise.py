@@ -235,7 +235,9 @@ def test_cross_validation_by_hand(base):
     model = ComponentwiseRegressor(base=base, n_estimators=30, stopping="cv", cv=folds).fit(X, y, w, init_score=offset)
     total = np.zeros(30)
     for train, test in folds:
-        part = ComponentwiseRegressor(base=base, n_estimators=30).fit(X[train], y[train], w[train], init_score=offset[train])
+        part = ComponentwiseRegressor(base=base, n_estimators=30).fit(
+            X[train], y[train], w[train], init_score=offset[train]
+        )
         for m, f in enumerate(part.staged_predict(X[test])):
             total[m] += np.sum(w[test] * (y[test] - offset[test] - f) ** 2)
     np.testing.assert_allclose(model.criterion_path_, total / w.sum(), rtol=1e-8)
@@ -280,7 +282,9 @@ def test_constant_columns_and_constant_targets(base):
 def test_columns_of_any_size(base, scale):
     X, y, _ = problem(p=2)
     plain = ComponentwiseRegressor(base=base, n_estimators=10).fit(X, y).predict(X)
-    np.testing.assert_allclose(ComponentwiseRegressor(base=base, n_estimators=10).fit(X * scale, y).predict(X * scale), plain, rtol=1e-8)
+    np.testing.assert_allclose(
+        ComponentwiseRegressor(base=base, n_estimators=10).fit(X * scale, y).predict(X * scale), plain, rtol=1e-8
+    )
 
 
 def test_few_distinct_values_and_rows_beyond_the_knots():
@@ -307,7 +311,9 @@ def test_rows_of_weight_zero_take_no_part():
 def test_threads_do_not_matter():
     X, y, _ = problem(n=3000, p=9)
     for base in ("linear", "spline"):
-        one, two = (ComponentwiseRegressor(base=base, n_estimators=10, n_jobs=jobs).fit(X, y).predict(X) for jobs in (1, 3))
+        one, two = (
+            ComponentwiseRegressor(base=base, n_estimators=10, n_jobs=jobs).fit(X, y).predict(X) for jobs in (1, 3)
+        )
         np.testing.assert_array_equal(one, two)
 
 

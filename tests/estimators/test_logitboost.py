@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_iris
@@ -29,7 +31,7 @@ class Stump:
         w, best = sample_weight, (-np.inf,)
         for j in range(X.shape[1]):
             values = np.unique(X[:, j])
-            for low, high in zip(values[:-1], values[1:], strict=True):
+            for low, high in pairwise(values):
                 left = X[:, j] <= low
                 wl, wr = w[left].sum(), w[~left].sum()
                 a, b = (w[left] @ z[left]) / wl, (w[~left] @ z[~left]) / wr

@@ -82,7 +82,7 @@ def test_without_matplotlib_the_extra_is_named():
 
 
 def test_unknown_names():
-    with pytest.raises(AttributeError, match="'stagewise.plots' has no attribute 'nothing'"):
+    with pytest.raises(AttributeError, match=r"'stagewise.plots' has no attribute 'nothing'"):
         _ = sw.plots.nothing
     assert "losses" in dir(sw.plots)
 

@@ -54,5 +54,5 @@ def information_criterion(
     if loss.name in ("log_loss", "poisson"):
         return n_rows * deviance * (2.0 if loss.name == "log_loss" else 1.0) + 2.0 * active
     raise ParameterError(
-        f"stopping='aic' needs a likelihood: loss 'squared_error', 'log_loss' or 'poisson', not {loss.name!r}; use 'cv'."
+        f"stopping='aic' needs a likelihood: loss squared_error, log_loss or poisson, not {loss.name!r}; use 'cv'."
     )

@@ -164,8 +164,8 @@ class LineSearchRule(Rule):
             self._deviance = pairs.deviance
         if not pairs.deviance - self._deviance <= _HOPELESS * abs(self._deviance):
             raise InputError(
-                f"the deviance has grown from {self._deviance:.4g} to {pairs.deviance:.4g}: steps of the whole gradient "
-                f"are too long for loss {self.loss.name!r} and this y; use line_search='exact', or a smaller "
+                f"the deviance has grown from {self._deviance:.4g} to {pairs.deviance:.4g}: steps of the whole "
+                f"gradient are too long for loss {self.loss.name!r} and this y; use line_search='exact', or a smaller "
                 "learning_rate."
             )
         return self._first_order(pairs, output)

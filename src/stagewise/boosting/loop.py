@@ -132,7 +132,8 @@ def boost(problem: Problem, method: Method, params: BoostParams, callbacks: Sequ
         try:
             for stage in range(len(stages), params.n_estimators):
                 rows = sampler(stage)
-                terms, used = [], 0
+                terms: list[Any] = []
+                used = 0
                 for output in learner.outputs:
                     own = sampler.narrow(rows, pairs, output)
                     fitted = learner.fit(rule.working(pairs, output), own.index, own.rest, stage, output)

@@ -19,7 +19,15 @@ from stagewise.learners.foreign import ClassifierLearner, RegressorLearner
 from stagewise.learners.tree import TreeLearner
 from stagewise.params import TreeParams
 
-__all__ = ["adaboost", "any_learner", "column_learner", "componentwise", "gentleboost", "gradient_boosting", "logitboost"]
+__all__ = [
+    "adaboost",
+    "any_learner",
+    "column_learner",
+    "componentwise",
+    "gentleboost",
+    "gradient_boosting",
+    "logitboost",
+]
 
 
 def _sampler(bench: Bench) -> Sampler:
@@ -116,7 +124,7 @@ def column_learner(bench: Bench, base: str, df: float) -> LineLearner | SplineLe
 
 
 def componentwise(tree: TreeParams, base: str, df: float, search: str) -> Method:
-    """L2Boosting and its kin: the negative gradient is fitted by one column a stage; mostly the fit is added as it is."""
+    """L2Boosting and its kin: the negative gradient is fitted by one column a stage, and mostly added as it is."""
 
     def build(bench: Bench) -> Parts:
         problem, params = bench.problem, bench.params

@@ -26,7 +26,9 @@ class History:
     best: int  # the number of stages kept
     initial: float  # training deviance of the constant alone
     kept: np.ndarray = field(default_factory=lambda: np.empty(0))  # share of the training rows that trees were grown on
-    notes: dict[str, np.ndarray] = field(default_factory=dict)  # what the method says of each stage: "error", "step" ...
+    notes: dict[str, np.ndarray] = field(
+        default_factory=dict
+    )  # what the method says of each stage: "error", "step" ...
 
     def __repr__(self) -> str:
         parts = [f"{len(self.train)} stages", f"train {self.train[-1]:.6g}" if len(self.train) else "no stage"]

@@ -38,9 +38,9 @@ class GentleRule(Rule):
 class LogitRule(GentleRule):
     """The response within ±z_max.
 
-    The paper's F is half the log-odds for two classes, where a stage adds ½ of the fit: here f = 2F gets all of it. With
-    K classes it gets (K-1)/K of the fit; the loss's hess is K/(K-1)·p(1 - p). That fits are centred over the classes
-    there changes no probability and is left to the decision function.
+    The paper's F is half the log-odds for two classes, where a stage adds ½ of the fit: here f = 2F gets all of it.
+    With K classes it gets (K-1)/K of the fit; the loss's hess is K/(K-1)·p(1 - p). That fits are centred over the
+    classes there changes no probability and is left to the decision function.
     """
 
     def __init__(self, loss: Loss, targets: Targets, backend: CpuBackend, z_max: float) -> None:

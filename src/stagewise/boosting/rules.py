@@ -119,6 +119,4 @@ class NewtonRule(LeafRule):
     def working(self, pairs: Pairs, output: int) -> Working:
         if self.loss.constant_hessian or not self.loss.second_order:
             return self._first_order(pairs, output)
-        return Working(
-            pairs.grad[output], pairs.hess[output], pairs.grad_peak, pairs.hess_peak, False, self._wide
-        )
+        return Working(pairs.grad[output], pairs.hess[output], pairs.grad_peak, pairs.hess_peak, False, self._wide)

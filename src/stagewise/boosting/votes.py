@@ -135,5 +135,3 @@ class ForeignVoteRule(VoteRule):
         with np.errstate(divide="ignore"):
             self._weight = np.exp(np.log(self._weight) + weight * miss * (self._weight > 0.0))
         return (fitted.voting(self._step(weight)),)
-
-

@@ -126,7 +126,9 @@ class GradientBoostingClassifier(LabelClassifier, BaseGradientBoosting):
         self._cost()
         loss = classification_loss(self.loss, len(self.classes_))
         if self.influence_trimming and (loss.constant_hessian or not loss.second_order):
-            raise ParameterError(f"influence_trimming needs second derivatives, which loss {loss!r} has none of; use 0.")
+            raise ParameterError(
+                f"influence_trimming needs second derivatives, which loss {loss!r} has none of; use 0."
+            )
         return loss
 
     def _trimming(self) -> Any:

@@ -300,7 +300,8 @@ class ComponentwiseClassifier(LabelClassifier, _Componentwise):
 
     Attributes
     ----------
-    coef_ : (1, n_columns) or (K, n_columns), intercept_ : (1,) or (K,), coef_path_ : (M, n_columns) or (M, K, n_columns)
+    coef_ : (1, n_columns) or (K, n_columns), intercept_ : (1,) or (K,)
+    coef_path_ : (M, n_columns) or (M, K, n_columns)
         With base="linear": the decision function is intercept_ + X @ coef_.T.
     selected_ : (M,) or (M, K)
     classes_, criterion_path_, model_, history_, n_estimators_, n_features_in_, feature_names_in_ : as elsewhere

@@ -81,6 +81,7 @@ class TableEstimator(BaseEstimator):
     def feature_importances_(self) -> np.ndarray:
         """Relative importance of the columns: squared improvement, averaged over trees, scaled to sum 1."""
         check_is_fitted(self)
+        self._need_trees("feature_importances_")
         total = self.model_.importance()
         return total / total.sum() if total.sum() > 0.0 else total
 
@@ -96,9 +97,14 @@ class TableEstimator(BaseEstimator):
         matrix = self._matrix(X)
         return self.model_.staged_raw(matrix, job_count(self.n_jobs, available_cores()))
 
+    def _need_trees(self, what: str) -> None:
+        if not self.model_.of_trees:
+            raise AttributeError(f"{type(self).__name__} has {what} only where its learner is a tree of our own.")
+
     def apply(self, X: Any) -> np.ndarray:
         """The node number of the leaf that each row reaches: (n_rows, n_stages), with K > 2 classes (..., K)."""
         matrix = self._matrix(X)
+        self._need_trees("apply")
         leaves = self.model_.forest.leaves(matrix, job_count(self.n_jobs, available_cores()))
         k = self.model_.n_outputs
         return leaves if k == 1 else leaves.reshape(len(leaves), -1, k)

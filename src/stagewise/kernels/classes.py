@@ -1,7 +1,7 @@
 """Splits of a classification tree with K classes, by the Gini index, on exact sums of integer weights.
 
-Each thread takes columns of its own, one at a time, so that its histogram (nodes × 256 bins × K classes) stays small and
-nothing has to be merged: the result does not depend on the number of threads.
+Each thread takes columns of its own, one at a time, so that its histogram (nodes × 256 bins × K classes) stays small
+and nothing has to be merged: the result does not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def class_splits(tid, n_threads, by_column, n_bins, node, code, weight, whole, m
 
 @kernel
 def class_sums(tid, n_threads, node, code, weight, out):
-    """out[tid, node] += the row's weight for its class, and 1 row: int64 (n_threads, n_nodes, K + 1), to be added up."""
+    """out[tid, node] += the row's weight for its class, and 1 row: int64 (n_threads, n_nodes, K + 1)."""
     size = out.shape[2]
     a, b = share(0, node.shape[0], tid, n_threads)
     for i in range(a, b):

@@ -62,7 +62,7 @@ class Fitted(Protocol):
 class Learner(Protocol):
     """outputs: one fit a stage for each of them."""
 
-    outputs: Sequence[int]
+    outputs: range
 
     def fit(self, working: Working, index: np.ndarray, rest: np.ndarray, stage: int, output: int) -> Any:
         """Fit the rows of `index` (all when empty); `rest` are the others."""

@@ -7,17 +7,32 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
 from stagewise.backends.cpu import CpuBackend
 from stagewise.data.dataset import padded_cuts
 from stagewise.kernels.classes import class_splits, class_sums
+from stagewise.kernels.partition import MISSING
 from stagewise.kernels.split import NOT_SEEN
 from stagewise.learners.base import Working
 from stagewise.tree.tree import Tree
 
 __all__ = ["ClassTreeFit", "ClassTreeLearner"]
+
+
+class _Split(NamedTuple):
+    column: int
+    cut: int  # the last bin on the left
+    side: int  # of missing values: 1 is left
+    gain: float
+
+
+class _Node(NamedTuple):
+    split: _Split | None  # None: a leaf
+    left: int
+    depth: int
 
 
 class ClassTreeFit:
@@ -29,7 +44,8 @@ class ClassTreeFit:
 
     def class_weights(self) -> np.ndarray:
         """(n_leaves, K), in the order of `tree.leaves`."""
-        return self.weights[self.tree.leaves]
+        chosen: np.ndarray = self.weights[self.tree.leaves]
+        return chosen
 
     def voting(self, choice: np.ndarray, step: float) -> tuple[Tree, ...]:
         """K trees of one structure: leaf l adds `step` to class choice[l] and -step/(K-1) to the others."""
@@ -58,84 +74,79 @@ class ClassTreeLearner:
 
     def fit(self, working: Working, index: np.ndarray, rest: np.ndarray, stage: int, output: int) -> ClassTreeFit:
         weight = np.rint(working.hess * (2.0**self._bits / working.hess_peak)).astype(np.int64)
-        node = np.zeros(len(weight), np.int32)  # of the tree, of every row; rows of `rest` walk down too
-        taking_part = np.ones(len(weight), np.bool_)
-        taking_part[rest] = False
-        columns: dict[str, list[float]] = {name: [] for name in ("feature", "cut", "missing_left", "left", "gain")}
-        sums = [self._sums(np.where(taking_part, node, -1), weight, 1)]
-        first, n_level, depth, depths = 0, 1, 0, [0]
-        scale = working.hess_peak * 0.5**self._bits
+        used = np.ones(len(weight), np.bool_)
+        used[rest] = False
+        node = np.zeros(len(weight), np.int32)  # where every row is; those of `rest` walk down too
+        grown: list[_Node] = []
+        sums: list[np.ndarray] = []
+        n_level, depth = 1, 0
         while n_level:
-            open_node = np.where(taking_part & (node >= first), node - first, -1).astype(np.int32)
-            splits = self._splits(open_node, weight, sums[-1]) if depth < self.backend.params.max_depth else None
+            first = len(grown)  # this level's nodes are first, first + 1, ...
+            level = np.where(used & (node >= first), node - first, -1).astype(np.int32)
+            sums.append(self._sums(level, weight, n_level))
+            splits = self._splits(level, weight, sums[-1], depth)
             following = first + n_level
-            for m in range(n_level):
-                feature, cut, side, gain = (-1, 0, 0, 0.0) if splits is None else (column[m] for column in splits)
-                inner = feature >= 0
-                for name, value in zip(columns, (feature, cut, side, following if inner else -1, gain * scale), strict=True):
-                    columns[name].append(value)
-                if inner:
-                    self._divide(node, open_node, first + m, m, columns, following, taking_part)
-                    depths += [depth + 1, depth + 1]
-                    following += 2
-            n_level, first, depth = following - first - n_level, first + n_level, depth + 1
-            if n_level:
-                sums.append(self._sums(np.where(taking_part & (node >= first), node - first, -1), weight, n_level))
-        return self._harvest(columns, np.concatenate(sums), np.array(depths, np.int32), node, scale)
+            for m, split in enumerate(splits):
+                if split is not None:
+                    split = self._divide(node, used, first + m, split, following)
+                grown.append(_Node(split, -1 if split is None else following, depth))
+                following += 0 if split is None else 2
+            n_level, depth = following - len(grown), depth + 1
+        scale = working.hess_peak * 0.5**self._bits
+        return ClassTreeFit(self._harvest(grown, np.concatenate(sums), scale), node, np.concatenate(sums)[:, :-1])
 
-    def _splits(self, open_node: np.ndarray, weight: np.ndarray, whole: np.ndarray) -> tuple[np.ndarray, ...] | None:
-        """(feature, cut, side, gain) of each open node; feature -1 where nothing improves. Ties: the lowest column."""
-        backend = self.backend
-        bins, n_nodes, team = backend.bins, len(whole), backend.team
+    def _splits(self, level: np.ndarray, weight: np.ndarray, whole: np.ndarray, depth: int) -> list[_Split | None]:
+        """The best split of each node of a level; None where nothing improves. Ties: the lowest column."""
+        backend, n_nodes = self.backend, len(whole)
+        if depth >= backend.params.max_depth:
+            return [None] * n_nodes
         gain = np.zeros((backend.n_columns, n_nodes))
         cut, side = np.zeros(gain.shape, np.int64), np.zeros(gain.shape, np.int64)
-        hist = np.empty((team.n_threads, n_nodes, 256, self.n_classes + 1), np.int64)
-        team.run(
-            class_splits, bins.by_column, bins.n_bins, open_node, self.code, weight, whole,
+        hist = np.empty((backend.team.n_threads, n_nodes, 256, self.n_classes + 1), np.int64)
+        backend.team.run(
+            class_splits, backend.bins.by_column, backend.bins.n_bins, level, self.code, weight, whole,
             np.int64(backend.params.min_samples_leaf), hist, gain, cut, side,
         )  # fmt: skip
-        best, own = gain.argmax(axis=0), np.arange(n_nodes)
-        feature = np.where(gain[best, own] > 0.0, best, -1)
-        return feature, cut[best, own], side[best, own], gain[best, own]
+        best = gain.argmax(axis=0).tolist()
+        return [
+            _Split(j, int(cut[j, m]), int(side[j, m]), float(gain[j, m])) if gain[j, m] > 0.0 else None
+            for m, j in enumerate(best)
+        ]
 
-    def _divide(
-        self, node: np.ndarray, open_node: np.ndarray, number: int, m: int, columns: dict[str, list[float]], left: int,
-        taking_part: np.ndarray,
-    ) -> None:  # fmt: skip
-        """Send the rows of a node to its children, `left` and `left + 1`."""
+    def _divide(self, node: np.ndarray, used: np.ndarray, number: int, split: _Split, left: int) -> _Split:
+        """Send the rows of a node to its children, `left` and `left + 1`; the split, with a side for missing values."""
         rows = np.flatnonzero(node == number)
-        codes = self.backend.bins.by_column[int(columns["feature"][-1]), rows]
-        goes_left = codes <= columns["cut"][-1]
-        if columns["missing_left"][-1] == NOT_SEEN:  # the side with more rows; ties: left
-            known = taking_part[rows] & (codes != 255)
-            columns["missing_left"][-1] = int(2 * int(goes_left[known].sum()) >= int(known.sum()))
-        goes_left = np.where(codes == 255, columns["missing_left"][-1] == 1, goes_left)
-        node[rows] = np.where(goes_left, left, left + 1)
+        codes = self.backend.bins.by_column[split.column, rows]
+        missing, goes_left = codes == MISSING, codes <= split.cut
+        if split.side == NOT_SEEN:  # the side with more rows; ties: left
+            known = used[rows] & ~missing
+            split = split._replace(side=int(2 * int(goes_left[known].sum()) >= int(known.sum())))
+        node[rows] = np.where(np.where(missing, split.side == 1, goes_left), left, left + 1)
+        return split
 
     def _sums(self, node: np.ndarray, weight: np.ndarray, n_nodes: int) -> np.ndarray:
         """int64 (n_nodes, K + 1): class weights and rows of each node."""
         team = self.backend.team
         out = np.zeros((team.n_threads, n_nodes, self.n_classes + 1), np.int64)
-        team.run(class_sums, node.astype(np.int32), self.code, weight, out)
-        return out.sum(axis=0)
+        team.run(class_sums, node, self.code, weight, out)
+        total: np.ndarray = out.sum(axis=0)
+        return total
 
-    def _harvest(
-        self, columns: dict[str, list[float]], sums: np.ndarray, depth: np.ndarray, node: np.ndarray, scale: float
-    ) -> ClassTreeFit:
-        feature, cut, missing_left, left = (
-            np.array(columns[name]).astype(np.int32) for name in ("feature", "cut", "missing_left", "left")
-        )
-        inner = left >= 0
-        tree = Tree(
-            feature=feature,
-            threshold=np.where(inner, self._cuts[np.where(inner, feature, 0), cut], 0.0),
-            cut=np.where(inner, cut, 0).astype(np.int32),
-            missing_left=np.where(inner, missing_left, 0).astype(np.uint8),
-            left=left,
-            value=np.zeros(len(left)),
-            gain=np.where(inner, np.array(columns["gain"]), 0.0),
+    def _harvest(self, grown: list[_Node], sums: np.ndarray, scale: float) -> Tree:
+        """The nodes as a frozen tree; `scale` turns integer weights back."""
+        leaf = _Split(-1, 0, 0, 0.0)
+        splits = [leaf if node.split is None else node.split for node in grown]
+        columns = np.array([split.column for split in splits], np.int32)
+        cuts = np.array([split.cut for split in splits], np.int32)
+        return Tree(
+            feature=columns,
+            threshold=np.where(columns >= 0, self._cuts[np.maximum(columns, 0), cuts], 0.0),
+            cut=cuts,
+            missing_left=np.array([split.side for split in splits], np.uint8),
+            left=np.array([node.left for node in grown], np.int32),
+            value=np.zeros(len(grown)),
+            gain=np.array([split.gain for split in splits]) * scale,
             count=sums[:, -1].copy(),
             cover=sums[:, :-1].sum(axis=1) * scale,
-            depth=depth,
+            depth=np.array([node.depth for node in grown], np.int32),
         )
-        return ClassTreeFit(tree, node, sums[:, :-1])

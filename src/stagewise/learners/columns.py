@@ -145,8 +145,8 @@ class LineLearner(_ColumnLearner):
 
 
 class SplineLearner(_ColumnLearner):
-    """Penalised cubic B-splines (Eilers and Marx 1996): second differences of the coefficients are penalised, as much as
-    leaves each column the same degrees of freedom, so that none is favoured (Bühlmann and Yu 2003, section 4)."""
+    """Penalised cubic B-splines (Eilers and Marx 1996): second differences of the coefficients are penalised, as much
+    as leaves each column the same degrees of freedom, so that none is favoured (Bühlmann and Yu 2003, section 4)."""
 
     def __init__(
         self, X: np.ndarray, weight: np.ndarray, team: Team, n_outputs: int, n_cells: int = 20, df: float = 4.0

@@ -73,4 +73,8 @@ def _style(name: str) -> dict[str, Any]:
         "misclassification": "black", "exponential": "tab:blue", "binomial deviance": "tab:green",
         "squared error": "tab:red", "hinge": "tab:orange", "absolute error": "tab:purple", "Huber": "tab:cyan",
     }  # fmt: skip
-    return {"color": colours[name], "linewidth": 1.8, "drawstyle": "steps-post" if name == "misclassification" else "default"}
+    return {
+        "color": colours[name],
+        "linewidth": 1.8,
+        "drawstyle": "steps-post" if name == "misclassification" else "default",
+    }
