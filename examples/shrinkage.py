@@ -55,9 +55,9 @@ def main(arguments: Sequence[str] | None = None) -> dict[float, tuple[float, int
     left.legend(frameon=False)
     right.plot(RATES, [best[rate][0] for rate in RATES], marker="o")
     for rate in RATES:
-        right.annotate(
-            f"M = {best[rate][1]}", (rate, best[rate][0]), textcoords="offset points", xytext=(6, -12), fontsize=8
-        )
+        label, place = f"M = {best[rate][1]}", (rate, best[rate][0])
+        right.annotate(label, place, textcoords="offset points", xytext=(0, 8), ha="center", fontsize=8)
+    right.margins(0.12)
     right.set(xscale="log", xlabel="ν", title="The least error, and when it is reached")
     right.set_xticks(RATES, [f"{rate:g}" for rate in RATES])
     right.minorticks_off()

@@ -8,6 +8,7 @@ others. "newton" takes one Newton step from ρ = 0, "none" takes ρ = 1.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -31,8 +32,8 @@ _FURTHEST = 2.0**40
 """Largest |ρ| tried: a loss may fall for ever."""
 
 _CERTAIN = 38.0
-"""Largest |ρ·h| where f is a logarithm: e^38 is 2/ulp of 1, and nothing further out can be told apart. Reached where
-the minimum lies at infinity, because h separates the classes."""
+"""The same, along h of size 1 to 2, where f is a logarithm: nothing further out than e^±38 can be told apart. Reached
+where the minimum lies at infinity, because h separates the classes."""
 
 
 def breakpoint_root(points: np.ndarray, jumps: np.ndarray, start: float) -> float:
@@ -173,9 +174,18 @@ class LineSearchRule(Rule):
     def finish(
         self, fitted: Any, pairs: Pairs, output: int, raw: np.ndarray, delta: float, rate: float
     ) -> tuple[Any, ...]:
-        step = 1.0 if self.search == "none" else self._step(fitted.values(), pairs, output, raw, delta)
+        step = 1.0 if self.search == "none" else self._scaled_step(fitted.values(), pairs, output, raw, delta)
         self._steps.append(step)
         return (fitted.scaled(rate * step),)
+
+    def _scaled_step(self, h: np.ndarray, pairs: Pairs, output: int, raw: np.ndarray, delta: float) -> float:
+        """The step along h, found along h / 2^k of size 1: products of tiny or huge numbers would vanish or overflow."""
+        weight = self.targets.weight
+        peak = float(np.abs(h if len(weight) == 0 else h[weight > 0.0]).max())
+        if peak == 0.0:
+            return 0.0
+        unit = math.ldexp(1.0, math.frexp(peak)[1] - 1)
+        return self._step(h / unit, pairs, output, raw, delta) / unit
 
     def _step(self, h: np.ndarray, pairs: Pairs, output: int, raw: np.ndarray, delta: float) -> float:
         loss, y = self.loss, self.targets.y
@@ -196,13 +206,8 @@ class LineSearchRule(Rule):
             with np.errstate(over="ignore", invalid="ignore"):
                 return self._dot(made.grad[output], h), self._dot(made.hess[output] * h, h)
 
-        return safeguarded_root(slope, self._furthest(h))
-
-    def _furthest(self, h: np.ndarray) -> float:
-        weight = self.targets.weight
-        peak = float(np.abs(h).max() if len(weight) == 0 else np.abs(h[weight > 0.0]).max())
-        logarithmic = self.loss.name in ("log_loss", "exponential") or self.loss.leaf_kind == LOG_RATIO
-        return _CERTAIN / peak if logarithmic and peak > 0.0 else _FURTHEST
+        logarithmic = loss.name in ("log_loss", "exponential") or loss.leaf_kind == LOG_RATIO
+        return safeguarded_root(slope, _CERTAIN if logarithmic else _FURTHEST)
 
     def _dot(self, a: np.ndarray, b: np.ndarray) -> float:
         with np.errstate(over="ignore", invalid="ignore"):

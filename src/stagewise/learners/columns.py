@@ -5,6 +5,7 @@ Both learners keep fixed weights: they serve rules that fit the gradient itself,
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -98,8 +99,13 @@ class _ColumnLearner:
         self.total = float(np.sum(weight))
 
     def _response(self, working: Working) -> np.ndarray:
-        """Weight times what is to be fitted: the negative gradient, which has the weights in it."""
-        return np.where(self.weight > 0.0, -working.grad, 0.0)
+        """Weight times what is to be fitted, the negative gradient, which has the weights in it: of size 1 to 2."""
+        return np.where(self.weight > 0.0, -working.grad, 0.0) / self._unit(working)
+
+    @staticmethod
+    def _unit(working: Working) -> float:
+        """A power of two: squares of what is fitted neither vanish nor overflow."""
+        return math.ldexp(1.0, math.frexp(working.grad_peak)[1] - 1) if working.grad_peak > 0.0 else 1.0
 
     def operator(self, column: int) -> tuple[np.ndarray, np.ndarray]:
         """(Z, A): the fit to u is Z·A·Zᵀ·W·u, Z (n_rows, q). For degrees of freedom."""
@@ -125,16 +131,16 @@ class LineLearner(_ColumnLearner):
         self.peak, self.mean, self.scaled = peak, center * peak, scaled
 
     def fit(self, working: Working, index: np.ndarray, rest: np.ndarray, stage: int, output: int) -> ColumnFit:
-        response = self._response(working)
+        response, unit = self._response(working), self._unit(working)
         moments = np.empty(len(self.columns))
         self.team.run(line_moments, self.scaled, response, moments)
         level = float(np.sum(response)) / self.total
         gain = moments * (moments / self.squares)
         column = int(gain.argmax())
         if not gain[column] > 0.0:
-            return ColumnFit(Line(-1, 0.0, level), self.columns[0])
-        slope = float(moments[column] / self.squares[column] / self.peak[column])
-        return ColumnFit(Line(column, slope, level - slope * float(self.mean[column])), self.columns[column])
+            return ColumnFit(Line(-1, 0.0, level * unit), self.columns[0])
+        slope = float(moments[column] / self.squares[column]) * (unit / float(self.peak[column]))
+        return ColumnFit(Line(column, slope, level * unit - slope * float(self.mean[column])), self.columns[column])
 
     def operator(self, column: int) -> tuple[np.ndarray, np.ndarray]:
         ones = np.ones((self.columns.shape[1], 1))
@@ -180,17 +186,17 @@ class SplineLearner(_ColumnLearner):
         return out[:, 0]
 
     def fit(self, working: Working, index: np.ndarray, rest: np.ndarray, stage: int, output: int) -> ColumnFit:
+        response, unit = self._response(working), self._unit(working)
         moments = np.empty(self.gram.shape[:2])
-        self.team.run(spline_moments, self.columns, self.low, self.width, self._response(working), moments)
+        self.team.run(spline_moments, self.columns, self.low, self.width, response, moments)
         coef = np.einsum("jkl,jl->jk", self.inverse, moments)
         gain = 2.0 * np.sum(coef * moments, axis=1) - np.einsum("jk,jkl,jl->j", coef, self.gram, coef)
         gain[self.flat] = -np.inf
         column = int(gain.argmax())
         if not gain[column] > 0.0:
-            level = float(np.sum(self._response(working))) / self.total
-            return ColumnFit(Line(-1, 0.0, level), self.columns[0])
+            return ColumnFit(Line(-1, 0.0, unit * float(np.sum(response)) / self.total), self.columns[0])
         low, width = float(self.low[column]), float(self.width[column])
-        return ColumnFit(Spline(column, low, width, coef[column]), self.columns[column])
+        return ColumnFit(Spline(column, low, width, unit * coef[column]), self.columns[column])
 
     def operator(self, column: int) -> tuple[np.ndarray, np.ndarray]:
         if column < 0:
