@@ -8,6 +8,7 @@ follow the kernel's arguments; tests/kernels/build.py stands between the two.
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -663,6 +664,34 @@ def set_leaves(tree: Any, values: np.ndarray, weights: np.ndarray, rate: float) 
     return value, [weight(node) for node in range(len(leaf))]
 
 
+# --- influence.py ----------------------------------------------------------------------------------------------------
+
+
+def top_bits(value: float) -> int:
+    """The first 16 of a float's 64 bits."""
+    return int.from_bytes(struct.pack(">d", value)[:2], "big")
+
+
+def influence_sums(influence: np.ndarray, out: np.ndarray, scale: float) -> dict[int, tuple[int, int]]:
+    """By top bits: the sum of influence · scale, each to the nearest integer, and the number of rows that take part."""
+    found: dict[int, tuple[int, int]] = {}
+    for i, value in enumerate(influence.tolist()):
+        if not (len(out) and out[i]):
+            total, count = found.get(top_bits(value), (0, 0))
+            found[top_bits(value)] = (total + quantize([value], scale)[0], count + 1)
+    return found
+
+
+def influence_edge(influence: np.ndarray, out: np.ndarray, bucket: int) -> list[float]:
+    return [v for i, v in enumerate(influence.tolist()) if top_bits(v) == bucket and not (len(out) and out[i])]
+
+
+def influence_rows(influence: np.ndarray, out: np.ndarray, least: float) -> tuple[list[int], list[int]]:
+    """Rows that stay and all others."""
+    kept = [i for i, v in enumerate(influence.tolist()) if v >= least and not (len(out) and out[i])]
+    return kept, sorted(set(range(len(influence))) - set(kept))
+
+
 # --- votes.py --------------------------------------------------------------------------------------------------------
 
 
@@ -749,6 +778,9 @@ TWINS: dict[str, Callable[..., Any]] = {
     "harvest.harvest": harvest,
     "harvest.set_leaves": set_leaves,
     "histogram.histogram_of_rows": histogram_of_rows,
+    "influence.influence_edge": influence_edge,
+    "influence.influence_rows": influence_rows,
+    "influence.influence_sums": influence_sums,
     "leaves.add_leaves": add_leaves,
     "leaves.leaf_quantiles": leaf_quantiles,
     "leaves.leaf_sums": leaf_sums,

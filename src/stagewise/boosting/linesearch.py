@@ -179,7 +179,7 @@ class LineSearchRule(Rule):
         return (fitted.scaled(rate * step),)
 
     def _scaled_step(self, h: np.ndarray, pairs: Pairs, output: int, raw: np.ndarray, delta: float) -> float:
-        """The step along h, found along h / 2^k of size 1: products of tiny or huge numbers would vanish or overflow."""
+        """The step along h, found along h / 2^k of size 1: products of tiny or huge numbers would be lost."""
         weight = self.targets.weight
         peak = float(np.abs(h if len(weight) == 0 else h[weight > 0.0]).max())
         if peak == 0.0:

@@ -38,7 +38,7 @@ def _sampler(bench: Bench) -> Sampler:
         if params.subsample >= 1.0
         else UniformSampler(len(problem.y), problem.skip, params.subsample, params.seed)
     )
-    return TrimmingSampler(chosen, params.trimming, bench.backend) if params.trimming > 0.0 else chosen
+    return TrimmingSampler(chosen, params.trimming) if params.trimming > 0.0 else chosen
 
 
 def _learner(bench: Bench, estimator: Any, seed: Any) -> Learner:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stagewise.backends.cpu import CpuBackend
 from stagewise.boosting.pairs import Pairs
 from stagewise.kernels.exact import hash_threshold_counts, mix_rows, power_above, stream_key
+from stagewise.kernels.influence import BUCKETS, influence_edge, influence_rows, influence_sums
 
 __all__ = ["Rows", "Sampler", "TrimmingSampler", "UniformSampler", "smallest_hashes"]
 
@@ -84,8 +84,8 @@ class TrimmingSampler(Sampler):
     left out together.
     """
 
-    def __init__(self, inner: Sampler, alpha: float, backend: CpuBackend) -> None:
-        self.inner, self.alpha, self.backend = inner, alpha, backend
+    def __init__(self, inner: Sampler, alpha: float) -> None:
+        self.inner, self.alpha = inner, alpha
         self.all, self.n_rows = inner.all, inner.n_rows
         self._bits = min(30, 61 - max(1, inner.n_rows).bit_length())
 
@@ -93,13 +93,31 @@ class TrimmingSampler(Sampler):
         return self.inner(stage)
 
     def narrow(self, rows: Rows, pairs: Pairs, output: int) -> Rows:
-        influence = pairs.hess[output]
-        # integers: their running sum does not depend on the order of the rows
-        counts = np.rint(influence * (2.0**self._bits / power_above(pairs.hess_peak))).astype(np.int64)
-        least = self.backend.quantile(influence, counts, rows.index, self.alpha)
-        kept = influence >= least
+        influence, out = pairs.hess[output], np.empty(0, np.bool_)
         if len(rows.rest):
-            kept[rows.rest] = False
-        if kept.all():
+            out = np.zeros(self.n_rows, np.bool_)
+            out[rows.rest] = True
+        least = self._threshold(influence, out, 2.0**self._bits / power_above(pairs.hess_peak))
+        chosen, rest = np.empty(self.n_rows + 1, np.uint32), np.empty(self.n_rows + 1, np.uint32)
+        n = influence_rows(influence, out, least, chosen, rest)
+        if n in (0, self.n_rows):  # 0: no row has any influence left
             return rows
-        return Rows(np.flatnonzero(kept).astype(np.uint32), np.flatnonzero(~kept).astype(np.uint32))
+        return Rows(chosen[:n].copy(), rest[: self.n_rows - n].copy())
+
+    def _threshold(self, influence: np.ndarray, out: np.ndarray, scale: float) -> float:
+        """The least influence that stays. Sums are of integers, so they do not depend on the order of the rows."""
+        sums = np.zeros((2, BUCKETS), np.int64)
+        influence_sums(influence, out, scale, sums)
+        running = np.cumsum(sums[0])
+        target = self.alpha * float(running[-1])
+        bucket = int(np.searchsorted(running, target))
+        edge = np.empty(sums[1, bucket])
+        influence_edge(influence, out, bucket, edge)
+        edge.sort()
+        reached = running[bucket] - sums[0, bucket] + np.cumsum(np.rint(edge * scale).astype(np.int64))
+        # the largest whole group of equal influences that stays below α of the total is left out
+        outside = edge[: int(np.searchsorted(reached, target, side="right"))]
+        inside = edge[len(outside) :]
+        if len(inside) == 0:
+            return float(np.nextafter(edge[-1], np.inf))
+        return float(inside[0])
