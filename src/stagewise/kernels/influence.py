@@ -43,7 +43,7 @@ def influence_edge(influence, out, bucket, edge):
 @kernel
 def influence_rows(influence, out, least, chosen, rest):
     """chosen = rows of at least this influence that take part, rest = all others, both ascending; the number chosen."""
-    some, n, m = out.shape[0] > 0, 0, 0
+    some, n, m = out.shape[0] > 0, np.int64(0), np.int64(0)
     for i in range(influence.shape[0]):
         kept = influence[i] >= least and not (some and out[i])
         chosen[n] = i  # without a branch: overwritten unless it counts
