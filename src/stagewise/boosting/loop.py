@@ -76,7 +76,6 @@ class Bench:
     problem: Problem
     targets: Targets
     backend: CpuBackend
-    maker: PairsMaker
     params: BoostParams
 
 
@@ -108,7 +107,7 @@ def boost(problem: Problem, method: Method, params: BoostParams, callbacks: Sequ
         deferred_interrupt() as ctrl_c,
     ):
         maker = PairsMaker(loss, targets.y, targets.weight, backend.team, n_training)
-        parts = method.build(Bench(problem, targets, backend, maker, params))
+        parts = method.build(Bench(problem, targets, backend, params))
         rule, learner, sampler = parts.rule, parts.learner, parts.sampler
         initial, raw = _start(problem, targets, maker, backend, sampler.all.index, method.from_zero)
         delta = rule.delta(raw, sampler.all.index)
