@@ -309,7 +309,7 @@ def test_rows_of_weight_zero_take_no_part():
 
 
 def test_threads_do_not_matter():
-    X, y, _ = problem(n=3000, p=9)
+    X, y, _ = problem(n=120_000, p=9)
     for base in ("linear", "spline"):
         one, two = (
             ComponentwiseRegressor(base=base, n_estimators=10, n_jobs=jobs).fit(X, y).predict(X) for jobs in (1, 3)

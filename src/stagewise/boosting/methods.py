@@ -22,7 +22,6 @@ from stagewise.params import TreeParams
 __all__ = [
     "adaboost",
     "any_learner",
-    "column_learner",
     "componentwise",
     "gentleboost",
     "gradient_boosting",
@@ -113,7 +112,7 @@ def adaboost(tree: TreeParams, estimator: Any, seed: Any, n_classes: int) -> Met
     return Method(build, tree, from_zero=True)
 
 
-def column_learner(bench: Bench, base: str, df: float) -> LineLearner | SplineLearner:
+def _column_learner(bench: Bench, base: str, df: float) -> LineLearner | SplineLearner:
     """Lines or splines through the columns of the problem."""
     problem, weight = bench.problem, bench.targets.weight
     assert problem.X is not None
@@ -131,7 +130,7 @@ def componentwise(tree: TreeParams, base: str, df: float, search: str) -> Method
         learner: Learner = (
             TreeLearner(bench.backend, params.seed, problem.loss.n_outputs)
             if base == "stump"
-            else column_learner(bench, base, df)
+            else _column_learner(bench, base, df)
         )
         rule = LineSearchRule(problem.loss, bench.targets, bench.backend, search)
         return Parts(rule, learner, _sampler(bench))

@@ -26,6 +26,9 @@ from stagewise.params import BoostParams, TreeParams, check_choice, check_count,
 
 __all__ = ["ComponentwiseClassifier", "ComponentwiseRegressor"]
 
+_VALUES_A_THREAD = 500_000
+"""Values of the table that are worth a thread: some 0.3 ms of a stage's work."""
+
 
 class _Componentwise(BaseFamily):
     """One column a stage."""
@@ -54,6 +57,9 @@ class _Componentwise(BaseFamily):
 
     def _takes_missing(self) -> bool:
         return self._on_bins()
+
+    def _threads(self, n_rows: int, n_columns: int, n_jobs: int) -> int:
+        return max(1, min(n_jobs, n_columns, n_rows * n_columns // _VALUES_A_THREAD))
 
     # --- fitting -----------------------------------------------------------------------------------------------------
 

@@ -8,7 +8,6 @@ import numpy as np
 
 from stagewise.backends.cpu import threads_for
 from stagewise.boosting.loop import Method, Problem, boost
-from stagewise.boosting.model import Model
 from stagewise.data.dataset import Dataset
 from stagewise.data.target import read_init_score, read_weights
 from stagewise.errors import InputError, ParameterError
@@ -100,6 +99,10 @@ class BaseFamily(TableEstimator):
     def _min_child_weight(self) -> float:
         return 0.0
 
+    def _threads(self, n_rows: int, n_columns: int, n_jobs: int) -> int:
+        """Threads of our own work where no trees are grown: a foreign learner has its own."""
+        return 1
+
     def _foreign_seed(self) -> Any:
         """What clones of a foreign learner get their seeds from."""
         return 0 if self.random_state is None else self.random_state
@@ -123,12 +126,13 @@ class BaseFamily(TableEstimator):
         loss = self._loss()
         loss.check_target(target)
         weight = self._adjust_weights(read_weights(sample_weight, n), target)
-        values, threads = None, 1
+        values, threads = None, self._threads(n, f, n_jobs)
         if self._on_bins():
             max_bins = check_count("max_bins", getattr(self, "max_bins", 255), 2, 255)
             if dataset is None:
                 dataset = Dataset(table, None, weight, max_bins=max_bins, n_jobs=n_jobs)
-            bins, cuts, schema, threads = dataset.bins, dataset.cuts, dataset.schema, threads_for(n, f, tree, n_jobs)
+            bins, cuts, schema = dataset.bins, dataset.cuts, dataset.schema
+            threads = threads_for(n, f, tree, n_jobs)
         elif table is None:
             raise InputError("this learner needs the values of X, which a Dataset does not keep; pass X and y instead.")
         else:
@@ -150,11 +154,6 @@ class BaseFamily(TableEstimator):
             X=values,
         )
         return problem, tree, params, threads
-
-    def _keep(self, model: Model) -> None:
-        super()._keep(model)
-        if not model.of_trees:
-            self.terms_ = model.stages
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
