@@ -82,6 +82,7 @@ GOALS = (
         False,
         lambda p: p["inspection"]["two_way"]["seconds"],
     ),
+    Goal("AdaBoost of stumps, scikit-learn ÷ ours", 10.0, True, lambda p: p["adaboost"]["ratio"]),
     Goal("held-out loss on real tables, the worst gap", 0.01, False, lambda p: max(p["quality"]["gap"].values())),
 )
 

@@ -8,6 +8,7 @@ follow the kernel's arguments; tests/kernels/build.py stands between the two.
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -15,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import special
+from scipy.interpolate import BSpline
 
 import naive_paths
 
@@ -332,11 +334,10 @@ def greedy_cuts(counts: Sequence[int], max_bins: int) -> list[int]:
     return [*ends, len(counts) - 1]
 
 
-def describe_bins(
-    values: np.ndarray, weights: np.ndarray, cuts: Sequence[float]
-) -> tuple[list[float], list[float]]:
+def describe_bins(values: np.ndarray, weights: np.ndarray, cuts: Sequence[float]) -> tuple[list[float], list[float]]:
     """A value of each bin (the least, then medians, then the largest) and the share of its weight."""
-    each = distinct(values.tolist(), [int(w) for w in weights])
+    known = ~np.isnan(values)
+    each = distinct(values[known].tolist(), [int(w) for w in weights[known]])
     inside: list[list[tuple[float, int]]] = [[] for _ in range(len(cuts) + 1)]
     for value, weight in each.items():
         inside[sum(c < value for c in cuts)].append((value, weight))
@@ -719,10 +720,110 @@ def set_leaves(tree: Any, values: np.ndarray, weights: np.ndarray, rate: float) 
     return value, [weight(node) for node in range(len(leaf))]
 
 
+# --- influence.py ----------------------------------------------------------------------------------------------------
+
+
+def top_bits(value: float) -> int:
+    """The first 16 of a float's 64 bits."""
+    return int.from_bytes(struct.pack(">d", value)[:2], "big")
+
+
+def influence_sums(influence: np.ndarray, out: np.ndarray, scale: float) -> dict[int, tuple[int, int]]:
+    """By top bits: the sum of influence · scale, each to the nearest integer, and the number of rows that take part."""
+    found: dict[int, tuple[int, int]] = {}
+    for i, value in enumerate(influence.tolist()):
+        if not (len(out) and out[i]):
+            total, count = found.get(top_bits(value), (0, 0))
+            found[top_bits(value)] = (total + quantize([value], scale)[0], count + 1)
+    return found
+
+
+def influence_edge(influence: np.ndarray, out: np.ndarray, bucket: int) -> list[float]:
+    return [v for i, v in enumerate(influence.tolist()) if top_bits(v) == bucket and not (len(out) and out[i])]
+
+
+def influence_rows(influence: np.ndarray, out: np.ndarray, least: float) -> tuple[list[int], list[int]]:
+    """Rows that stay and all others."""
+    kept = [i for i, v in enumerate(influence.tolist()) if v >= least and not (len(out) and out[i])]
+    return kept, sorted(set(range(len(influence))) - set(kept))
+
+
+# --- votes.py --------------------------------------------------------------------------------------------------------
+
+
+def samme_pairs(y: np.ndarray, f: np.ndarray, weight: np.ndarray, option: float) -> Losses:
+    """exp(-Y·f/K), Y = 1 for the true class and -1/(K - 1) for the others (Zhu et al. 2009)."""
+    classes = len(f)
+    code = np.where(np.arange(classes)[:, None] == y, 1.0, -1.0 / (classes - 1))
+    loss = np.exp(-(code * f).sum(axis=0) / classes)
+    return _weighed(-code * loss / classes, (code / classes) ** 2 * loss, loss, weight)
+
+
+def one_vs_rest_pairs(y: np.ndarray, f: np.ndarray, weight: np.ndarray, option: float) -> Losses:
+    """Σ_k exp(-s_k·f_k), s_k = 1 for the true class and -1 for the others; each class is a value of its own."""
+    sign = np.where(np.arange(len(f))[:, None] == y, 1.0, -1.0)
+    loss = np.exp(-sign * f) * (weight if len(weight) else 1.0)
+    return Losses(-sign * loss, loss, loss.ravel())
+
+
+# --- classes.py ------------------------------------------------------------------------------------------------------
+
+
+def class_sums(node: np.ndarray, code: np.ndarray, weight: np.ndarray, n_nodes: int, n_classes: int) -> np.ndarray:
+    """(n_nodes, K + 1): the weight of each class and the number of rows, of each node."""
+    out = [[sum(int(w) for w in weight[(node == m) & (code == k)]) for k in range(n_classes)] for m in range(n_nodes)]
+    return np.array([[*own, int((node == m).sum())] for m, own in enumerate(out)])
+
+
+def class_splits(bins: np.ndarray, code: np.ndarray, weight: np.ndarray, n_classes: int, min_rows: int) -> list[Any]:
+    """(gain, cut, side of missing values) of every split of one node by one column; gain is the decrease of the
+    weighted Gini impurity, a Fraction."""
+
+    def gini(rows: np.ndarray) -> Fraction:
+        parts = [sum(int(w) for w in weight[rows & (code == k)]) for k in range(n_classes)]
+        return Fraction(0) if sum(parts) == 0 else sum(parts) - Fraction(sum(w * w for w in parts), sum(parts))
+
+    everything, missing = np.ones(len(bins), bool), bins == MISSING
+    found = []
+    for cut in sorted(set(bins[~missing].tolist())):
+        for side in (RIGHT, LEFT) if missing.any() else (NOT_SEEN,):
+            left = ((bins <= cut) & ~missing) | (missing & (side == LEFT))
+            if min(left.sum(), (~left).sum()) >= min_rows:
+                found.append((gini(everything) - gini(left) - gini(~left), cut, side))
+    return found
+
+
+# --- columns.py ------------------------------------------------------------------------------------------------------
+
+
+def line_moments(columns: np.ndarray, response: np.ndarray) -> np.ndarray:
+    return np.array([math.fsum(x * response) for x in columns])
+
+
+def spline_basis(x: np.ndarray, low: float, width: float, n_cells: int) -> np.ndarray:
+    """(n, n_cells + 3): cubic B-splines on equidistant knots; x beyond the outer cells counts as their end."""
+    knots = low + width * np.arange(-3, n_cells + 4)
+    inside = np.clip(x, knots[3], knots[-4])
+    return np.column_stack([BSpline(knots, unit, 3)(inside) for unit in np.eye(n_cells + 3)])
+
+
+def spline_moments(columns: np.ndarray, low: np.ndarray, width: np.ndarray, response: np.ndarray, n_cells: int) -> Any:
+    return np.array([spline_basis(x, a, w, n_cells).T @ response for x, a, w in zip(columns, low, width, strict=True)])
+
+
+def spline_values(x: np.ndarray, low: float, width: float, coef: np.ndarray) -> np.ndarray:
+    return spline_basis(x, low, width, len(coef) - 3) @ coef
+
+
 TWINS: dict[str, Callable[..., Any]] = {
     "binning.bin_column": bin_column,
     "binning.bin_matrix": bin_matrix,
     "binning.interleave": interleave,
+    "classes.class_splits": class_splits,
+    "classes.class_sums": class_sums,
+    "columns.line_moments": line_moments,
+    "columns.spline_moments": spline_moments,
+    "columns.spline_values": spline_values,
     "cuts.greedy_cuts": greedy_cuts,
     "cuts.matrix_cuts": matrix_cuts,
     "cuts.sort_keys": sort_keys,
@@ -740,6 +841,9 @@ TWINS: dict[str, Callable[..., Any]] = {
     "harvest.harvest": harvest,
     "harvest.set_leaves": set_leaves,
     "histogram.histogram_of_rows": histogram_of_rows,
+    "influence.influence_edge": influence_edge,
+    "influence.influence_rows": influence_rows,
+    "influence.influence_sums": influence_sums,
     "leaves.add_leaves": add_leaves,
     "leaves.leaf_quantiles": leaf_quantiles,
     "leaves.leaf_sums": leaf_sums,
@@ -768,4 +872,6 @@ TWINS: dict[str, Callable[..., Any]] = {
     "shap.background_words": naive_paths.background_words,
     "split.best_split": best_split,
     "symmetric.grow_symmetric": grow_symmetric,
+    "votes.one_vs_rest_pairs": one_vs_rest_pairs,
+    "votes.samme_pairs": samme_pairs,
 }

@@ -21,20 +21,31 @@ from stagewise.errors import (
 if TYPE_CHECKING:
     from stagewise import inspection, plots
     from stagewise.data.dataset import Dataset
+    from stagewise.estimators.adaboost import AdaBoostClassifier
+    from stagewise.estimators.anylearner import StagewiseClassifier, StagewiseRegressor
     from stagewise.estimators.classification import GradientBoostingClassifier
+    from stagewise.estimators.componentwise import ComponentwiseClassifier, ComponentwiseRegressor
+    from stagewise.estimators.logitboost import GentleBoostClassifier, LogitBoostClassifier
     from stagewise.estimators.regression import GradientBoostingRegressor
     from stagewise.losses.base import Loss
 
 __all__ = [
+    "AdaBoostClassifier",
+    "ComponentwiseClassifier",
+    "ComponentwiseRegressor",
     "Dataset",
+    "GentleBoostClassifier",
     "GradientBoostingClassifier",
     "GradientBoostingRegressor",
     "InputError",
     "InputTypeError",
+    "LogitBoostClassifier",
     "Loss",
     "MissingExtraError",
     "ParameterError",
+    "StagewiseClassifier",
     "StagewiseError",
+    "StagewiseRegressor",
     "TrainingInterrupted",
     "__version__",
     "inspection",
@@ -42,10 +53,17 @@ __all__ = [
 ]
 
 _HOMES = {
+    "AdaBoostClassifier": "stagewise.estimators.adaboost",
+    "ComponentwiseClassifier": "stagewise.estimators.componentwise",
+    "ComponentwiseRegressor": "stagewise.estimators.componentwise",
     "Dataset": "stagewise.data.dataset",
+    "GentleBoostClassifier": "stagewise.estimators.logitboost",
     "GradientBoostingClassifier": "stagewise.estimators.classification",
     "GradientBoostingRegressor": "stagewise.estimators.regression",
+    "LogitBoostClassifier": "stagewise.estimators.logitboost",
     "Loss": "stagewise.losses.base",
+    "StagewiseClassifier": "stagewise.estimators.anylearner",
+    "StagewiseRegressor": "stagewise.estimators.anylearner",
 }
 
 _ROOMS = ("inspection", "plots")

@@ -162,6 +162,7 @@ class BoostParams:
     patience: int | None = None  # stages without improvement before stopping; None: never stop early
     tol: float = 1e-7
     seed: int = 0
+    trimming: float = 0.0  # α of influence trimming
 
     @classmethod
     def check(
@@ -175,6 +176,7 @@ class BoostParams:
         n_iter_no_change: Any,
         tol: Any,
         seed: int,
+        influence_trimming: Any = 0.0,
     ) -> BoostParams:
         """Check every setting. Early stopping is on when asked for, or when n_iter_no_change is given."""
         patience = None if n_iter_no_change is None else check_count("n_iter_no_change", n_iter_no_change, 1)
@@ -192,4 +194,5 @@ class BoostParams:
             patience=patience,
             tol=check_number("tol", tol, 0.0),
             seed=seed,
+            trimming=check_number("influence_trimming", influence_trimming, 0.0, 1.0, high_open=True, hint="try 0.1"),
         )

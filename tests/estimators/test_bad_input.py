@@ -339,6 +339,7 @@ OWN = {
         "tweedie_power": [1.0, 2.0, 0.0, 2.5, *NOT_NUMBERS],
     },
     C: {
+        "influence_trimming": [-0.1, 1.0, 1.5, *NOT_NUMBERS],
         "loss": ["deviance", "squared_error", None, 3, object(), ["log_loss"]],
         "class_weight": ["even", 3, [1.0, 2.0], {0: "a", 1: "b"}, {5: 1.0}, {0: -1.0, 1: 1.0}, {0: np.nan, 1: 1.0}],
         "misclassification_cost": [

@@ -77,7 +77,7 @@ def test_every_picture_takes_axes_and_returns_them(regressor, table, cancer, iri
         "precision_recall": lambda ax: plots.precision_recall(model, held_out, labels, ax=ax),
         "gain": lambda ax: plots.gain(model, held_out, labels, ax=ax),
     }
-    assert set(plots.__all__) - set(calls) == {"dependence_panels", "surface"}
+    assert set(plots.__all__) - set(calls) == {"dependence_panels", "losses", "surface"}
     for call in calls.values():
         figure, ax = plt.subplots()
         assert call(ax) is ax

@@ -85,7 +85,7 @@ class CpuBackend:
         self._more_words = np.empty(1, np.int64)
         self._lost = np.zeros((n_threads, 8), np.int64)
         self._last: tuple[Packing, bool] | None = None  # how pairs were packed last, and whether with weights
-        self._ahead: Packing | None = None  # how `_words` are packed already
+        self._ahead: tuple[Packing, bool] | None = None  # how `_words` are packed already
         self.clock = np.zeros(4, np.int64)
         self._keys = np.empty(0, np.uint64)
         self._key_counts = np.empty(0, np.int64)
@@ -148,21 +148,22 @@ class CpuBackend:
         peaks: tuple[float, float],
         constant: bool,
         wide: bool,
-        by_weight: bool = False,
+        by_weight: bool | None = None,
     ) -> Packing:
         """Turn pairs into integers. Narrow words first; where they lose too many rows, wide ones.
 
         "Too many": more than half of the rows keep under four bits of their gradient (a few huge ones set the scale).
-        Nothing is left to do when `update` foresaw it. by_weight: `hess` are the weights.
+        Nothing is left to do when `update` foresaw it. by_weight: grad are the loss's own, and hess are the weights or
+        the loss's own too; None for anything else, which cannot be foreseen.
         """
         chosen = packing(*peaks, self.n_training, narrow=not wide, constant_hess=constant)
         ahead, self._ahead, self._last = self._ahead, None, None
         if chosen.narrow:
-            if ahead != chosen:
+            if by_weight is None or ahead != (chosen, by_weight):
                 self._lost[:] = 0  # threads that pause now (see pace.py) must not leave their last count
                 self.team.run(quantize, grad, hess, chosen, self._words, self._more_words, self._lost)
             if 2 * int(self._lost[: self.team.n_threads, 0].sum()) <= self.n_training:
-                self._last = chosen, by_weight
+                self._last = None if by_weight is None else (chosen, by_weight)
                 return chosen
             chosen = packing(*peaks, self.n_training, narrow=False, constant_hess=constant)
         if len(self._more_words) < self.n_rows:
@@ -181,9 +182,9 @@ class CpuBackend:
         self._label(tree, rest)
         update = Update(self.labels, tree.value, NO_PACKING, False, np.empty(0, np.int64), self._lost)
         if self._last is not None:
-            self._ahead, by_weight = self._last
+            self._ahead = self._last
             self._lost[:] = 0
-            update = update._replace(packing=self._ahead, by_weight=by_weight, words=self._words)
+            update = update._replace(packing=self._last[0], by_weight=self._last[1], words=self._words)
         return update
 
     def grow(self, chosen: Packing, index: np.ndarray, rest: np.ndarray, key: np.uint64) -> Grown:

@@ -1,20 +1,20 @@
 """The stage loop: forward stagewise additive modelling. There is no other loop in this library.
 
-    rows  = sampler(stage)                       # which rows
-    grown = learner.fit(pairs, rows)             # the structure of a tree
-    tree  = rule.finish(grown, pairs, raw)       # its leaves re-fitted, times the rate
-    raw  += tree
-    pairs = maker(raw)                           # (grad, hess) per row, per output; the deviance of the stage
+    rows   = sampler(stage)                      # which rows
+    fitted = learner.fit(rule.working(pairs), rows)   # a tree, a column, any regressor: least squares on the pairs
+    terms  = rule.finish(fitted, pairs, raw)     # leaves re-fitted, a line searched, votes weighed; times the rate
+    raw   += terms
+    pairs  = maker(raw)                          # (grad, hess) per row, per output; the deviance of the stage
     monitor(...)                                 # history, stopping, progress
 
-What differs between methods is in the objects that are plugged into it.
+What differs between methods is in the objects that are plugged into it; methods.py puts them together.
 """
 
 from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,19 +24,19 @@ from stagewise.backends.cpu import CpuBackend
 from stagewise.boosting.model import Model
 from stagewise.boosting.monitor import Monitor, deferred_interrupt
 from stagewise.boosting.pairs import NO_UPDATE, PairsMaker
-from stagewise.boosting.rules import GradientRule, NewtonRule, Targets
-from stagewise.boosting.sampling import Sampler, UniformSampler
+from stagewise.boosting.rules import LeafRule, Rule, Targets
+from stagewise.boosting.sampling import Sampler
 from stagewise.boosting.start import starting_values
 from stagewise.data.binning import Marginal
 from stagewise.data.table import Schema
 from stagewise.errors import TrainingInterrupted
 from stagewise.kernels.histogram import Bins
-from stagewise.learners.tree import TreeLearner
+from stagewise.learners.base import Learner
 from stagewise.losses.base import Loss
 from stagewise.params import BoostParams, TreeParams
 from stagewise.tree.tree import Tree
 
-__all__ = ["Problem", "Validation", "boost"]
+__all__ = ["Bench", "Method", "Parts", "Problem", "Validation", "boost"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,6 +49,7 @@ class Validation:
     weight: np.ndarray
     offset: np.ndarray | None  # (n_outputs, n): init_score
     raw: np.ndarray | None  # warm start: predictions so far (n_outputs, n)
+    X: np.ndarray | None = None  # the values of these rows: for learners that do not work on bins
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,28 +68,52 @@ class Problem:
     validation: Validation | None
     before: Model | None  # warm start: these stages come first ...
     raw: np.ndarray | None  # ... and these are their predictions (n_outputs, n_rows)
+    X: np.ndarray | None = None  # (n_rows, n_columns): for learners that do not work on bins
 
 
-def boost(problem: Problem, tree: TreeParams, params: BoostParams, callbacks: Sequence[Any], n_threads: int) -> Model:
+@dataclass(frozen=True, slots=True, eq=False)
+class Bench:
+    """What a method builds its parts from."""
+
+    problem: Problem
+    targets: Targets
+    backend: CpuBackend
+    params: BoostParams
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Parts:
+    """The objects that make a method."""
+
+    rule: Rule
+    learner: Learner
+    sampler: Sampler
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Method:
+    """What is plugged into the loop, the trees it grows (if any), and where it starts."""
+
+    build: Callable[[Bench], Parts]
+    tree: TreeParams
+    from_zero: bool = False  # f = 0 before the first stage, as the classical algorithms have it
+
+
+def boost(problem: Problem, method: Method, params: BoostParams, callbacks: Sequence[Any], n_threads: int) -> Model:
     """Fit params.n_estimators stages; the fitted model, cut at the best stage when stopping early is on."""
-    loss, rate = problem.loss, params.learning_rate
+    loss, rate, tree = problem.loss, params.learning_rate, method.tree
     targets = _targets(problem)
     n_training = len(problem.y) - int(problem.skip.sum())
     with (
         CpuBackend(problem.bins, len(problem.y), problem.cuts, tree, n_threads, n_training) as backend,
         deferred_interrupt() as ctrl_c,
     ):
-        rule = (NewtonRule if params.criterion == "newton" else GradientRule)(loss, targets, backend)
-        sampler = (
-            Sampler(len(problem.y), problem.skip)
-            if params.subsample >= 1.0
-            else UniformSampler(len(problem.y), problem.skip, params.subsample, params.seed)
-        )
-        learner = TreeLearner(backend, params.seed)
-        # one pass adds the tree and evaluates the loss, unless something must be known in between: other classes, delta
-        at_once = loss.n_outputs == 1 and loss.delta_quantile is None
         maker = PairsMaker(loss, targets.y, targets.weight, backend.team, n_training)
-        initial, raw = _start(problem, targets, maker, backend, sampler.all.index)
+        parts = method.build(Bench(problem, targets, backend, params))
+        rule, learner, sampler = parts.rule, parts.learner, parts.sampler
+        # one pass adds a tree and evaluates the loss, unless something must be known in between: other classes, delta
+        at_once = isinstance(rule, LeafRule) and loss.n_outputs == 1 and loss.delta_quantile is None
+        initial, raw = _start(problem, targets, maker, backend, sampler.all.index, method.from_zero)
         delta = rule.delta(raw, sampler.all.index)
         pairs = maker(raw, _option(loss, delta))
         watcher = _Watcher(problem.validation, loss, initial, _option(loss, delta), backend)
@@ -110,20 +135,29 @@ def boost(problem: Problem, tree: TreeParams, params: BoostParams, callbacks: Se
         try:
             for stage in range(len(stages), params.n_estimators):
                 rows = sampler(stage)
-                trees: list[Tree] = []
-                update = NO_UPDATE
-                for output in range(loss.n_outputs):
-                    grown = learner.fit(rule.pack(pairs, output), rows.index, rows.rest, stage, output)
-                    trees.append(rule.finish(grown, pairs, output, raw, delta, rate))
+                terms: list[Any] = []
+                used, update = 0, NO_UPDATE
+                for output in learner.outputs:
+                    own = sampler.narrow(rows, pairs, output)
+                    fitted = learner.fit(rule.working(pairs, output), own.index, own.rest, stage, output)
+                    finished = rule.finish(fitted, pairs, output, raw, delta, rate)
+                    if finished is None:  # only rules of one fit a stage say so: nothing has been added yet
+                        break
                     if at_once:
-                        update = backend.update(trees[-1], rows.rest)
+                        update = fitted.update(*finished)
                     else:
-                        backend.add_leaves(trees[-1], rows.rest, raw[output])
-                stages.append(tuple(trees))
+                        fitted.add(finished, raw, output)
+                    terms += finished
+                    used += len(own.index) or n_training
+                if not terms:
+                    break
+                stages.append(tuple(terms))
                 delta = rule.delta(raw, sampler.all.index)
                 option = _option(loss, delta)
                 pairs = maker(raw, option, update)
-                stop = monitor(pairs.deviance, watcher(stages[-1], option), len(rows.index) or n_training)
+                used = round(used / len(learner.outputs))
+                watched = watcher(stages[-1], option)
+                stop = monitor(pairs.deviance, watched, used, used / n_training, rule.notes()) or rule.last
                 if stop or ctrl_c.pressed:
                     break
         finally:
@@ -164,10 +198,13 @@ def _bounded(weight: np.ndarray) -> np.ndarray:
 
 
 def _start(
-    problem: Problem, targets: Targets, maker: PairsMaker, backend: CpuBackend, index: np.ndarray
+    problem: Problem, targets: Targets, maker: PairsMaker, backend: CpuBackend, index: np.ndarray, from_zero: bool
 ) -> tuple[np.ndarray, np.ndarray]:
     """The constants, and the raw predictions before the first stage."""
-    initial = starting_values(problem.loss, targets, maker, backend, problem.offset, index)
+    if from_zero:
+        initial = np.zeros(problem.loss.n_outputs)
+    else:
+        initial = starting_values(problem.loss, targets, maker, backend, problem.offset, index)
     raw = np.repeat(initial[:, None], len(problem.y), axis=1)
     return initial, raw if problem.offset is None else raw + problem.offset
 
@@ -189,10 +226,13 @@ class _Watcher:
         if validation.raw is not None:
             self.raw = validation.raw
 
-    def __call__(self, trees: tuple[Tree, ...], option: np.ndarray) -> float | None:
+    def __call__(self, terms: tuple[Any, ...], option: np.ndarray) -> float | None:
         validation = self.validation
         if validation is None:
             return None
-        for output, tree in enumerate(trees):
-            self.backend.add_tree(tree, validation.bins, validation.index, self.raw[output])
+        for output, term in enumerate(terms):
+            if isinstance(term, Tree):
+                self.backend.add_tree(term, validation.bins, validation.index, self.raw[output])
+            else:
+                self.raw[output] += term.predict(validation.X)
         return self.maker(self.raw, option).deviance

@@ -26,6 +26,10 @@ class History:
     rows: np.ndarray  # rows that each stage's trees were grown on
     best: int  # the number of stages kept
     initial: float  # training deviance of the constant alone
+    kept: np.ndarray = field(default_factory=lambda: np.empty(0))  # share of the training rows that trees were grown on
+    notes: dict[str, np.ndarray] = field(
+        default_factory=dict
+    )  # what the method says of each stage: "error", "step" ...
 
     def __repr__(self) -> str:
         parts = [f"{len(self.train)} stages", f"train {self.train[-1]:.6g}" if len(self.train) else "no stage"]
@@ -36,14 +40,15 @@ class History:
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """f(x) = initial + Σ trees; stage m holds n_outputs trees, one for each output.
+    """f(x) = initial + Σ terms; stage m holds n_outputs trees, one for each output.
 
-    Leaf values are already multiplied by the learning rate.
+    Leaf values are already multiplied by the learning rate. Models of other learners hold other terms (learners/),
+    all of them with `predict(X)`: n_outputs of them in a stage, or one that adds to all outputs.
     """
 
     loss: Loss
     initial: np.ndarray  # (n_outputs,)
-    stages: tuple[tuple[Tree, ...], ...]
+    stages: tuple[tuple[Any, ...], ...]  # of Tree, or of terms of other learners
     cuts: tuple[np.ndarray, ...]
     schema: Schema
     history: History
@@ -53,6 +58,11 @@ class Model:
     @property
     def n_outputs(self) -> int:
         return len(self.initial)
+
+    @property
+    def of_trees(self) -> bool:
+        """Every term is a tree."""
+        return all(isinstance(term, Tree) for stage in self.stages for term in stage)
 
     @property
     def forest(self) -> Forest:
@@ -71,14 +81,26 @@ class Model:
         out = np.repeat(self.initial[:, None], X.shape[0], axis=1)
         if offset is not None:  # before the trees, in the order of training: the same bits
             out += offset
-        self.forest.add(X, out, n_threads=n_threads)
+        self._add(X, out, 0, len(self.stages), n_threads)
         return out
+
+    def _add(self, X: np.ndarray, out: np.ndarray, first: int, last: int, n_threads: int) -> None:
+        """out += the terms of stages first..last."""
+        if "forest" in self._forest or self.of_trees:
+            self.forest.add(X, out, first * self.n_outputs, last * self.n_outputs, n_threads)
+            return
+        for stage in self.stages[first:last]:
+            if len(stage) == 1:
+                out += stage[0].predict(X)
+                continue
+            for output, term in enumerate(stage):
+                out[output] += term.predict(X)
 
     def staged_raw(self, X: np.ndarray, n_threads: int = 1) -> Iterator[np.ndarray]:
         """Raw predictions after each stage; the array is a fresh one each time."""
         out = np.repeat(self.initial[:, None], X.shape[0], axis=1)
         for stage in range(len(self.stages)):
-            self.forest.add(X, out, stage * self.n_outputs, (stage + 1) * self.n_outputs, n_threads)
+            self._add(X, out, stage, stage + 1, n_threads)
             yield out.copy()
 
     def importance(self) -> np.ndarray:

@@ -7,7 +7,7 @@ import math
 import signal
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,8 @@ import numpy as np
 from stagewise.boosting.model import History
 
 __all__ = ["Interrupt", "Monitor", "ProgressBar", "Stage", "deferred_interrupt"]
+
+_NONE: Mapping[str, float] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,15 +108,22 @@ class Monitor:
         watched_later = len(self.train) if before is None else len(before.train) - len(before.validation)
         self.validation = [] if before is None else list(before.validation[: max(0, kept - watched_later)])
         self.rows = [] if before is None else list(before.rows[:kept])
+        self.kept = [] if before is None else list(before.kept[:kept])
+        self.notes = {} if before is None else {name: list(own[:kept]) for name, own in before.notes.items()}
         self._began = time.perf_counter()
         for callback in callbacks:
             if hasattr(callback, "on_start"):
                 callback.on_start(total, len(self.train))
 
-    def __call__(self, train: float, validation: float | None, rows: int) -> bool:
+    def __call__(
+        self, train: float, validation: float | None, rows: int, kept: float = 1.0, notes: Mapping[str, float] = _NONE
+    ) -> bool:
         """Record a stage; True when training should stop."""
         self.train.append(train)
         self.rows.append(rows)
+        self.kept.append(kept)
+        for name, value in notes.items():
+            self.notes.setdefault(name, []).append(value)
         if validation is not None:
             self.validation.append(validation)
         seconds = time.perf_counter() - self._began
@@ -142,9 +151,11 @@ class Monitor:
         return skipped + int(np.argmin(values)) + 1
 
     def history(self) -> History:
+        notes = {name: np.array(own) for name, own in self.notes.items()}
         return History(
-            np.array(self.train), np.array(self.validation), np.array(self.rows, np.int64), self.best(), self.initial
-        )
+            np.array(self.train), np.array(self.validation), np.array(self.rows, np.int64), self.best(), self.initial,
+            np.array(self.kept, np.float64), notes,
+        )  # fmt: skip
 
     def end(self) -> None:
         """Tell the callbacks that training is over."""

@@ -1,23 +1,28 @@
-"""How a stage's tree is grown on the pairs, and how its leaves are finished.
+"""What the learner of a stage sees of the pairs, and how its fit is finished.
 
-Newton: trees see gradient and second derivative (XGBoost). Gradient: trees are least-squares fits to the negative
-gradient, weights alone in the denominator (Friedman's Algorithm 1). Leaves are re-fitted in the same way by both: the
-loss's own minimum where it has a closed form, its quantile, or one Newton step.
+Newton: learners see gradient and second derivative (XGBoost). Gradient: they fit the negative gradient by least
+squares, weights alone in the denominator (Friedman's Algorithm 1). Here trees are finished leaf by leaf, in the same
+way by both: the loss's own minimum where it has a closed form, its quantile, or one Newton step. Rules that finish
+otherwise have files of their own: linesearch.py, response.py (LogitBoost, GentleBoost), votes.py (AdaBoost).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from stagewise.backends.cpu import CpuBackend, Grown
+from stagewise.backends.cpu import CpuBackend
 from stagewise.boosting.pairs import Pairs
-from stagewise.kernels.exact import Packing, power_above
+from stagewise.kernels.exact import power_above
+from stagewise.learners.base import Working
+from stagewise.learners.tree import TreeFit
 from stagewise.losses.base import Loss
 from stagewise.tree.tree import Tree
 
-__all__ = ["GradientRule", "NewtonRule", "Rule", "Targets"]
+__all__ = ["GradientRule", "LeafRule", "NewtonRule", "Rule", "Targets"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,7 +42,10 @@ class Targets:
 
 
 class Rule:
-    """Common part of both rules."""
+    """Common part of all rules."""
+
+    last = False
+    """Set by `finish` when nothing is left to do after this stage."""
 
     def __init__(self, loss: Loss, targets: Targets, backend: CpuBackend) -> None:
         self.loss, self.targets, self.backend = loss, targets, backend
@@ -51,23 +59,38 @@ class Rule:
         sizes = np.abs(self.targets.y - raw[0])
         return self.backend.quantile(sizes, self.targets.counts, index, self.loss.delta_quantile)
 
-    def pack(self, pairs: Pairs, output: int) -> Packing:
-        """The pairs of one output as integers, as the tree is to see them."""
-        raise AssertionError("a rule says what trees see")
+    def working(self, pairs: Pairs, output: int) -> Working:
+        """The pairs of one output, as the learner is to see them."""
+        raise AssertionError("a rule says what learners see")
 
-    def _pack_first_order(self, pairs: Pairs, output: int) -> Packing:
+    def finish(
+        self, fitted: Any, pairs: Pairs, output: int, raw: np.ndarray, delta: float, rate: float
+    ) -> tuple[Any, ...] | None:
+        """The terms of this output, times the rate; None when the fit is of no use and training ends without it."""
+        raise AssertionError("a rule says what becomes of a fit")
+
+    def notes(self) -> Mapping[str, float]:
+        """Numbers of the stage that the history keeps."""
+        return {}
+
+    def _first_order(self, pairs: Pairs, output: int) -> Working:
         weight = self.targets.weight
         hess = weight if len(weight) else pairs.hess[output]
-        peaks = (pairs.grad_peak, 1.0 if self.targets.plain else self._weight_peak)
-        by_weight = len(weight) > 0
-        return self.backend.pack(pairs.grad[output], hess, peaks, self.targets.plain, self._wide, by_weight)
+        peak, by_weight = 1.0 if self.targets.plain else self._weight_peak, len(weight) > 0
+        return Working(pairs.grad[output], hess, pairs.grad_peak, peak, self.targets.plain, self._wide, by_weight)
 
-    def finish(self, grown: Grown, pairs: Pairs, output: int, raw: np.ndarray, delta: float, rate: float) -> Tree:
+
+class LeafRule(Rule):
+    """Trees finished leaf by leaf."""
+
+    def finish(
+        self, fitted: TreeFit, pairs: Pairs, output: int, raw: np.ndarray, delta: float, rate: float
+    ) -> tuple[Tree, ...]:
         """The tree with its leaves re-fitted and shrunk by the learning rate.
 
         l1 and l2 shrink every leaf by (1 - l1/|G|)₊ · H/(H + l2): for a Newton step this is -(G ± l1)/(H + l2).
         """
-        loss, targets, params = self.loss, self.targets, self.backend.params
+        loss, targets, params, grown = self.loss, self.targets, self.backend.params, fitted.grown
         units = np.array([power_above(pairs.grad_peak), power_above(pairs.hess_peak), power_above(self._weight_peak)])
         sums = self.backend.leaf_sums(grown, pairs.grad[output], pairs.hess[output], targets.weight, units, loss)
         values = np.ascontiguousarray(sums[:, 3])
@@ -80,22 +103,21 @@ class Rule:
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
                 kept = np.where(grad > params.l1, 1.0 - params.l1 / grad, 0.0) if params.l1 > 0.0 else 1.0
                 values = values * kept * np.where(hess > 0.0, hess / (hess + params.l2), 0.0)
-        return grown.tree.with_leaves(values, np.ascontiguousarray(sums[:, 2]), rate)
+        return (grown.tree.with_leaves(values, np.ascontiguousarray(sums[:, 2]), rate),)
 
 
-class GradientRule(Rule):
+class GradientRule(LeafRule):
     """Least squares on the negative gradient."""
 
-    def pack(self, pairs: Pairs, output: int) -> Packing:
-        return self._pack_first_order(pairs, output)
+    def working(self, pairs: Pairs, output: int) -> Working:
+        return self._first_order(pairs, output)
 
 
-class NewtonRule(Rule):
+class NewtonRule(LeafRule):
     """Gradient and second derivative; falls back to gradients for losses whose second derivative says nothing."""
 
-    def pack(self, pairs: Pairs, output: int) -> Packing:
+    def working(self, pairs: Pairs, output: int) -> Working:
         if self.loss.constant_hessian or not self.loss.second_order:
-            return self._pack_first_order(pairs, output)
-        return self.backend.pack(
-            pairs.grad[output], pairs.hess[output], (pairs.grad_peak, pairs.hess_peak), False, self._wide
-        )
+            return self._first_order(pairs, output)
+        peaks = pairs.grad_peak, pairs.hess_peak
+        return Working(pairs.grad[output], pairs.hess[output], *peaks, False, self._wide, by_weight=False)

@@ -47,10 +47,10 @@ class Columns(NamedTuple):
     n_distinct: list[int]
 
 
-def sample_rows(n_rows: int, size: int = SAMPLE_ROWS) -> np.ndarray:
-    """The rows that decide the cut points, ascending; empty for all of them."""
+def sample_rows(n_rows: int, size: int = SAMPLE_ROWS) -> np.ndarray | None:
+    """The rows that decide the cut points, ascending; None for all of them."""
     if n_rows <= size:
-        return _NO_ROWS
+        return None
     hashes = np.empty(n_rows, np.uint64)
     hash_values(stream_key(0, _PURPOSE), 0, hashes)
     return np.flatnonzero(hashes <= np.partition(hashes, size - 1)[size - 1])
@@ -103,7 +103,8 @@ def find_cuts(
         if len(keep) < table.n_rows:
             table = table.take(keep)
         weight = integer_weights(sample_weight[keep])
-    rows = sample_rows(table.n_rows)
+    sampled = sample_rows(table.n_rows)
+    rows = _NO_ROWS if sampled is None else sampled
     sample_weights = weight[rows] if len(weight) and len(rows) else weight
 
     def alone(j: int, rows: np.ndarray, weight: np.ndarray) -> Columns:
@@ -115,7 +116,11 @@ def find_cuts(
     else:
         with ThreadPoolExecutor(n_threads) as pool:  # kernels release the GIL
             parts = list(pool.map(lambda j: alone(j, rows, sample_weights), range(table.n_columns)))
-        found = Columns(*([part[k][0] for part in parts] for k in range(3)))
+        found = Columns(
+            [part.cuts[0] for part in parts],
+            [part.marginals[0] for part in parts],
+            [part.n_distinct[0] for part in parts],
+        )
     if len(rows):  # few distinct values in the sample: look at all rows, so that rare values keep their own bins
         for j in range(table.n_columns):
             if found.n_distinct[j] <= max_bins:

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import numbers
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
 from stagewise.backends.cpu import threads_for
 from stagewise.boosting.loop import Problem, Validation, boost
+from stagewise.boosting.methods import gradient_boosting
 from stagewise.boosting.model import Model
-from stagewise.boosting.monitor import ProgressBar
 from stagewise.boosting.sampling import smallest_hashes
 from stagewise.data.dataset import Dataset, bin_table
 from stagewise.data.table import Table, read_table
 from stagewise.data.target import read_init_score, read_weights
 from stagewise.errors import InputError, ParameterError
+from stagewise.estimators.table import TableEstimator
 from stagewise.kernels.exact import stream_key
 from stagewise.kernels.team import available_cores
 from stagewise.losses.base import Loss
@@ -32,7 +28,7 @@ _SPLIT = 0x76616C69  # "vali": the hash stream of the validation split
 _NO_ROWS = np.empty(0, np.uint32)
 
 
-class BaseGradientBoosting(BaseEstimator):
+class BaseGradientBoosting(TableEstimator):
     """Parameters and machinery; the subclasses say what y means."""
 
     # --- what a subclass says ----------------------------------------------------------------------------------------
@@ -53,6 +49,10 @@ class BaseGradientBoosting(BaseEstimator):
 
     def _adjust_weights(self, weight: np.ndarray | None, y: np.ndarray) -> np.ndarray | None:
         return weight
+
+    def _trimming(self) -> Any:
+        """α of influence trimming."""
+        return 0.0
 
     # --- fitting -----------------------------------------------------------------------------------------------------
 
@@ -95,19 +95,10 @@ class BaseGradientBoosting(BaseEstimator):
             before=before,
             raw=raw,
         )
-        model = boost(problem, tree, params, self._callbacks(), threads_for(n, f, tree, n_jobs))
+        method = gradient_boosting(tree)
+        model = boost(problem, method, params, self._callbacks(), threads_for(n, f, tree, n_jobs))
         self._keep(model)
         return self
-
-    def _read_table(self, X: Any, y: Any, sample_weight: Any) -> tuple[Table | None, Dataset | None, Any, Any]:
-        if not isinstance(X, Dataset):
-            return read_table(X), None, y, sample_weight
-        if y is not None and X.y is not None:
-            raise InputError("y came twice, in the Dataset and as an argument of fit; give it once.")
-        if sample_weight is not None and X.sample_weight is not None:
-            raise InputError("sample_weight came twice, in the Dataset and as an argument of fit; give it once.")
-        weight = X.sample_weight if sample_weight is None else sample_weight
-        return None, X, X.y if y is None else y, weight
 
     def _tree_params(self, n_rows: int, n_columns: int) -> TreeParams:
         return TreeParams.check(
@@ -126,18 +117,6 @@ class BaseGradientBoosting(BaseEstimator):
         )
 
     def _boost_params(self) -> BoostParams:
-        seed = self.random_state
-        if seed is None:
-            seed = 0
-        elif isinstance(seed, bool) or not isinstance(seed, numbers.Integral):
-            try:
-                if isinstance(seed, (bool, np.bool_)):
-                    raise ValueError("a truth value is no seed")
-                seed = check_random_state(seed).randint(2**31 - 1)
-            except ValueError as error:
-                raise ParameterError(
-                    f"random_state={self.random_state!r} must be None, a whole number or a RandomState."
-                ) from error
         return BoostParams.check(
             n_estimators=self.n_estimators,
             learning_rate=self.learning_rate,
@@ -146,24 +125,19 @@ class BaseGradientBoosting(BaseEstimator):
             early_stopping=self.early_stopping,
             n_iter_no_change=self.n_iter_no_change,
             tol=self.tol,
-            seed=int(seed),
+            seed=self._seed(),
+            influence_trimming=self._trimming(),
         )
 
     def _check_options(self) -> None:
         """Range checks of what no record holds."""
         check_count("max_bins", self.max_bins, 2, 255)
-        check_count("verbose", int(self.verbose) if isinstance(self.verbose, bool) else self.verbose, 0)
         check_choice("sampling", self.sampling, ("uniform",))
         if self.validation_fraction is not None:
             check_number("validation_fraction", self.validation_fraction, 0.0, 1.0, low_open=True, high_open=True)
         if not isinstance(self.warm_start, (bool, np.bool_)):
             raise ParameterError(f"warm_start={self.warm_start!r} must be True or False.")
-        if self.callbacks is not None and not isinstance(self.callbacks, (list, tuple)):
-            raise ParameterError("callbacks must be a list of objects with on_start, on_stage or on_end; or None.")
-
-    def _callbacks(self) -> list[Any]:
-        own = [] if self.callbacks is None else list(self.callbacks)
-        return [ProgressBar(), *own] if self.verbose else own
+        self._check_watchers()
 
     # --- validation sample -------------------------------------------------------------------------------------------
 
@@ -247,46 +221,3 @@ class BaseGradientBoosting(BaseEstimator):
         if table is None:
             raise InputError("warm_start needs the values of X, which a Dataset does not keep; pass X and y instead.")
         return before.raw(table.to_matrix(), n_jobs, offset)
-
-    # --- results -----------------------------------------------------------------------------------------------------
-
-    def _keep(self, model: Model) -> None:
-        self.model_ = model
-        self.n_estimators_ = len(model.stages)
-        self.history_ = model.history
-        self.n_features_in_ = model.schema.n_columns
-        if model.schema.names is not None:
-            self.feature_names_in_ = np.array(model.schema.names, dtype=object)
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
-
-    @property
-    def feature_importances_(self) -> np.ndarray:
-        """Relative importance of the columns: squared improvement, averaged over trees, scaled to sum 1."""
-        check_is_fitted(self)
-        total = self.model_.importance()
-        return total / total.sum() if total.sum() > 0.0 else total
-
-    def _matrix(self, X: Any) -> np.ndarray:
-        check_is_fitted(self)
-        return read_table(X, like=self.model_.schema, estimator_name=type(self).__name__).to_matrix()
-
-    def _raw(self, X: Any) -> np.ndarray:
-        matrix = self._matrix(X)
-        return self.model_.raw(matrix, job_count(self.n_jobs, available_cores()))
-
-    def _staged_raw(self, X: Any) -> Iterator[np.ndarray]:
-        matrix = self._matrix(X)
-        return self.model_.staged_raw(matrix, job_count(self.n_jobs, available_cores()))
-
-    def apply(self, X: Any) -> np.ndarray:
-        """The node number of the leaf that each row reaches: (n_rows, n_stages), with K > 2 classes (..., K)."""
-        matrix = self._matrix(X)
-        leaves = self.model_.forest.leaves(matrix, job_count(self.n_jobs, available_cores()))
-        k = self.model_.n_outputs
-        return leaves if k == 1 else leaves.reshape(len(leaves), -1, k)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        return tags

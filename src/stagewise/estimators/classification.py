@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import ClassifierMixin
-from sklearn.utils.class_weight import compute_sample_weight
 
-from stagewise.data.target import encode_labels, read_labels
+from stagewise.data.target import read_labels
 from stagewise.errors import InputError, ParameterError
 from stagewise.estimators.base import BaseGradientBoosting
+from stagewise.estimators.labels import LabelClassifier
 from stagewise.losses.base import Loss
 from stagewise.losses.names import classification_loss
 
 __all__ = ["GradientBoostingClassifier"]
 
 
-class GradientBoostingClassifier(ClassifierMixin, BaseGradientBoosting):
+class GradientBoostingClassifier(LabelClassifier, BaseGradientBoosting):
     """Gradient boosted trees for classes: labels of any kind, two or more.
 
     Parameters
@@ -30,6 +28,10 @@ class GradientBoostingClassifier(ClassifierMixin, BaseGradientBoosting):
     misclassification_cost : (K, K) array or None
         cost[k, j]: what predicting class k costs when the truth is class j, in the order of `classes_`. `predict` then
         returns the class of least expected cost (Friedman 2001, section 4.6) instead of the most likely one.
+    influence_trimming : float in [0, 1), default 0
+        α of Friedman (2001), section 4.5.1: at each stage the rows of least influence (second derivative times weight,
+        p(1 - p) for two classes) that together have α of the total are left out of that stage's tree.
+        `history_.kept` is the share of rows that stayed; 0.1 to 0.2 leaves most rows out late in training.
     Others
         As in `GradientBoostingRegressor`.
 
@@ -67,6 +69,7 @@ class GradientBoostingClassifier(ClassifierMixin, BaseGradientBoosting):
         growth: str = "leafwise",
         subsample: float = 1.0,
         sampling: str = "uniform",
+        influence_trimming: float = 0.0,
         max_features: Any = 1.0,
         max_features_tree: Any = 1.0,
         max_bins: int = 255,
@@ -96,6 +99,7 @@ class GradientBoostingClassifier(ClassifierMixin, BaseGradientBoosting):
         self.growth = growth
         self.subsample = subsample
         self.sampling = sampling
+        self.influence_trimming = influence_trimming
         self.max_features = max_features
         self.max_features_tree = max_features_tree
         self.max_bins = max_bins
@@ -111,8 +115,6 @@ class GradientBoostingClassifier(ClassifierMixin, BaseGradientBoosting):
         self.verbose = verbose
         self.callbacks = callbacks
 
-    classes_: np.ndarray
-
     def _read_y(self, y: Any, n_rows: int) -> np.ndarray:
         classes, codes = read_labels(y, n_rows)
         if self.warm_start and hasattr(self, "model_") and not np.array_equal(classes, self.classes_):
@@ -120,53 +122,17 @@ class GradientBoostingClassifier(ClassifierMixin, BaseGradientBoosting):
         self.classes_ = classes
         return codes.astype(np.float64)
 
-    def _read_eval_y(self, y: Any, n_rows: int) -> np.ndarray:
-        return encode_labels(y, self.classes_, n_rows).astype(np.float64)
-
     def _loss(self) -> Loss:
         self._cost()
-        return classification_loss(self.loss, len(self.classes_))
-
-    def _strata(self, y: np.ndarray) -> list[np.ndarray]:
-        return [y == k for k in range(len(self.classes_))]
-
-    def _adjust_weights(self, weight: np.ndarray | None, y: np.ndarray) -> np.ndarray | None:
-        if self.class_weight is not None:
-            try:
-                by_class = compute_sample_weight(self.class_weight, self.classes_[y.astype(np.int64)])
-            except ValueError as error:
-                raise ParameterError(f"class_weight={self.class_weight!r} cannot be used: {error}") from error
-            with np.errstate(over="ignore"):
-                weight = by_class if weight is None else weight * by_class
-            if not np.isfinite(weight).all() or (by_class < 0.0).any():
-                raise ParameterError(
-                    f"class_weight={self.class_weight!r} must give finite weights, none negative; also multiplied with "
-                    "sample_weight."
-                )
-        if weight is not None:
-            present = np.bincount(y[weight > 0.0].astype(np.int64), minlength=len(self.classes_)) > 0
-            if not present.all():
-                gone = self.classes_[~present].tolist()
-                raise InputError(
-                    f"class {gone[0]!r} has weight 0 in all of its rows; a classifier needs every class, at least two. "
-                    "Leave its rows out or give them weight."
-                )
-        return weight
-
-    def _cost(self) -> np.ndarray | None:
-        if self.misclassification_cost is None:
-            return None
-        try:
-            cost = np.asarray(self.misclassification_cost, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise ParameterError("misclassification_cost must be a square array of numbers.") from error
-        k = len(self.classes_)
-        if cost.shape != (k, k) or not np.isfinite(cost).all():
+        loss = classification_loss(self.loss, len(self.classes_))
+        if self.influence_trimming and (loss.constant_hessian or not loss.second_order):
             raise ParameterError(
-                f"misclassification_cost of shape {cost.shape} must be a finite array of shape ({k}, {k}): "
-                "cost[predicted, true], in the order of classes_."
+                f"influence_trimming needs second derivatives, which loss {loss!r} has none of; use 0."
             )
-        return cost
+        return loss
+
+    def _trimming(self) -> Any:
+        return self.influence_trimming
 
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, eval_set: Any = None, init_score: Any = None
@@ -177,50 +143,4 @@ class GradientBoostingClassifier(ClassifierMixin, BaseGradientBoosting):
         eval_set : (X, y), or (X, y, sample_weight[, init_score]): watched by early stopping, in history_.validation.
         init_score : (n_rows,) or (n_rows, K) raw predictions to start from.
         """
-        before = getattr(self, "classes_", None)
-        try:
-            return self._fit(X, y, sample_weight, eval_set, init_score)
-        except BaseException:  # a model that was there keeps its labels
-            if before is not None:
-                self.classes_ = before
-            elif hasattr(self, "classes_"):
-                del self.classes_
-            raise
-
-    def _probabilities(self, raw: np.ndarray) -> np.ndarray:
-        return self.model_.loss.probabilities(raw)
-
-    def _decide(self, raw: np.ndarray) -> np.ndarray:
-        cost = self._cost()
-        if cost is not None:
-            return self.classes_[(self._probabilities(raw) @ cost.T).argmin(axis=1)]
-        chosen = raw.argmax(axis=0) if len(raw) > 1 else (self._probabilities(raw)[:, 1] > 0.5).astype(np.int64)
-        return self.classes_[chosen]
-
-    @staticmethod
-    def _decision(raw: np.ndarray) -> np.ndarray:
-        return raw[0] if len(raw) == 1 else np.ascontiguousarray(raw.T)
-
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Raw predictions: (n_rows,) for two classes, (n_rows, K) otherwise."""
-        return self._decision(self._raw(X))
-
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Probabilities (n_rows, K), columns in the order of `classes_`."""
-        return self._probabilities(self._raw(X))
-
-    def predict(self, X: Any) -> np.ndarray:
-        """The most likely class of each row, or with misclassification_cost the one of least expected cost."""
-        return self._decide(self._raw(X))
-
-    def staged_decision_function(self, X: Any) -> Iterator[np.ndarray]:
-        """decision_function after stage 1, 2, ..., M."""
-        return (self._decision(raw) for raw in self._staged_raw(X))
-
-    def staged_predict_proba(self, X: Any) -> Iterator[np.ndarray]:
-        """predict_proba after stage 1, 2, ..., M."""
-        return (self._probabilities(raw) for raw in self._staged_raw(X))
-
-    def staged_predict(self, X: Any) -> Iterator[np.ndarray]:
-        """predict after stage 1, 2, ..., M."""
-        return (self._decide(raw) for raw in self._staged_raw(X))
+        return self._keeping_labels(lambda: self._fit(X, y, sample_weight, eval_set, init_score))

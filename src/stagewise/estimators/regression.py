@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, Self
 
-import numpy as np
-from sklearn.base import RegressorMixin
-
-from stagewise.data.target import read_target
 from stagewise.estimators.base import BaseGradientBoosting
+from stagewise.estimators.numbers import NumberRegressor
 from stagewise.losses.base import Loss
 from stagewise.losses.names import regression_loss
 
 __all__ = ["GradientBoostingRegressor"]
 
 
-class GradientBoostingRegressor(RegressorMixin, BaseGradientBoosting):
+class GradientBoostingRegressor(NumberRegressor, BaseGradientBoosting):
     """Gradient boosted trees for numbers.
 
     Parameters
@@ -163,11 +159,6 @@ class GradientBoostingRegressor(RegressorMixin, BaseGradientBoosting):
         self.verbose = verbose
         self.callbacks = callbacks
 
-    def _read_y(self, y: Any, n_rows: int) -> np.ndarray:
-        return read_target(y, n_rows)
-
-    _read_eval_y = _read_y
-
     def _loss(self) -> Loss:
         return regression_loss(self.loss, self.alpha, self.tweedie_power)
 
@@ -181,12 +172,3 @@ class GradientBoostingRegressor(RegressorMixin, BaseGradientBoosting):
         init_score : (n_rows,) raw predictions to start from.
         """
         return self._fit(X, y, sample_weight, eval_set, init_score)
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Predicted values (n_rows,) on the scale of y."""
-        raw = self._raw(X)
-        return self.model_.loss.predict(raw)
-
-    def staged_predict(self, X: Any) -> Iterator[np.ndarray]:
-        """Predictions after stage 1, 2, ..., M."""
-        return (self.model_.loss.predict(raw) for raw in self._staged_raw(X))

@@ -170,7 +170,10 @@ def describe_bins(keys, counts, last, n_bins, m, top, points, shares):
         while half > 0:
             middle += 1
             half -= counts[middle]
-        middle = m - 1 if b == n_bins - 1 else (0 if b == 0 else middle)
+        if b == n_bins - 1:
+            middle = m - 1
+        elif b == 0:
+            middle = k
         points[b], shares[b] = float_of(np.uint64(keys[middle]), top), weight
         k = end + 1
 
@@ -181,9 +184,10 @@ def matrix_cuts(
 ):
     """cuts[j, k] = the k-th cut point of column j, +inf after the last; found[j] = its distinct values in the sample.
 
-    points[j, b], shares[j, b] = a value and the weight of bin b: see `describe_bins`. bits: the matrix of float32 or float64 as unsigned integers. rows: the sample, ascending; empty for all rows.
-    weights: integers by place in the sample; empty for 1 each. Scratch of every thread: keys (columns + 1, n), order
-    (2, n, or 0 without weights), counts (n), table (6, DIGITS). Threads take the next columns that nobody has taken.
+    points[j, b], shares[j, b] = a value and the weight of bin b: see `describe_bins`. bits: the matrix of float32 or
+    float64 as unsigned integers. rows: the sample, ascending; empty for all rows. weights: integers by place in the
+    sample; empty for 1 each. Scratch of every thread: keys (columns + 1, n), order (2, n, or 0 without weights),
+    counts (n), table (6, DIGITS). Threads take the next columns that nobody has taken.
     """
     n_columns, n, at_once = bits.shape[1], keys.shape[2], keys.shape[1] - 1
     narrow = bits.itemsize == 4

@@ -6,9 +6,10 @@ import numpy as np
 
 from stagewise.kernels.leaves import EXPONENTIAL
 from stagewise.kernels.pairs import exponential_pairs, log_loss_pairs, multiclass_pairs
+from stagewise.kernels.votes import one_vs_rest_pairs, samme_pairs
 from stagewise.losses.base import Loss, two_class
 
-__all__ = ["Exponential", "LogLoss", "MulticlassLogLoss"]
+__all__ = ["Exponential", "LogLoss", "MulticlassExponential", "MulticlassLogLoss", "OneVsRestExponential"]
 
 
 _RAREST = 1e-16
@@ -74,8 +75,52 @@ class MulticlassLogLoss(Loss):
         return np.log(np.maximum(mean, _RAREST))
 
     def predict(self, raw: np.ndarray) -> np.ndarray:
-        e = np.exp(raw - raw.max(axis=0))
-        return np.ascontiguousarray((e / e.sum(axis=0)).T)
+        return _softmax(raw)
 
     def __repr__(self) -> str:
         return f"MulticlassLogLoss(n_classes={self.n_outputs})"
+
+
+class MulticlassExponential(Loss):
+    """The loss of AdaBoost with K classes, e^(-Y·f/K) with Y_k = 1 for the true class and -1/(K-1) for the others.
+
+    Its minimiser over all f that sum to 0 is f_k = (K-1)(log p_k - mean of log p) (Zhu, Zou, Rosset and Hastie 2009,
+    Lemma 1), so p = softmax(f/(K-1)). With K = 2 this is `Exponential`: f_1 is half the log-odds.
+    """
+
+    name = "exponential"
+    pairs = property(lambda self: samme_pairs)
+
+    def __init__(self, n_classes: int) -> None:
+        self.n_outputs = n_classes
+
+    def predict(self, raw: np.ndarray) -> np.ndarray:
+        return _softmax(raw / (self.n_outputs - 1.0))
+
+    def __repr__(self) -> str:
+        return f"MulticlassExponential(n_classes={self.n_outputs})"
+
+
+class OneVsRestExponential(Loss):
+    """Σ_k e^(-s_k·f_k), s_k = 1 for the true class and -1 for the others: AdaBoost.MH's loss for K classes.
+
+    f_k is half the log-odds of class k against the rest; the K probabilities that this gives are scaled to sum 1.
+    """
+
+    name = "exponential"
+    pairs = property(lambda self: one_vs_rest_pairs)
+
+    def __init__(self, n_classes: int) -> None:
+        self.n_outputs = n_classes
+
+    def predict(self, raw: np.ndarray) -> np.ndarray:
+        return _softmax(-np.logaddexp(0.0, -2.0 * raw))
+
+    def __repr__(self) -> str:
+        return f"OneVsRestExponential(n_classes={self.n_outputs})"
+
+
+def _softmax(raw: np.ndarray) -> np.ndarray:
+    """(K, n_rows) → (n_rows, K)."""
+    e = np.exp(raw - raw.max(axis=0))
+    return np.ascontiguousarray((e / e.sum(axis=0)).T)

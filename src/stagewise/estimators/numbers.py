@@ -1,0 +1,34 @@
+"""What every regressor here shares: numbers in, predictions on the scale of y out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from sklearn.base import RegressorMixin
+
+from stagewise.boosting.model import Model
+from stagewise.data.target import read_target
+
+__all__ = ["NumberRegressor"]
+
+
+class NumberRegressor(RegressorMixin):
+    """A regressor whose raw predictions become predictions by its loss; put before a TableEstimator."""
+
+    model_: Model
+
+    def _read_y(self, y: Any, n_rows: int) -> np.ndarray:
+        return read_target(y, n_rows)
+
+    _read_eval_y = _read_y
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Predicted values (n_rows,) on the scale of y."""
+        raw = self._raw(X)
+        return self.model_.loss.predict(raw)
+
+    def staged_predict(self, X: Any) -> Iterator[np.ndarray]:
+        """Predictions after stage 1, 2, ..., M."""
+        return (self.model_.loss.predict(raw) for raw in self._staged_raw(X))
