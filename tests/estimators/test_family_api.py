@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import doctest
+import importlib
 import pickle
 import warnings
 
@@ -166,3 +168,11 @@ def test_watchers():
         watcher = Watcher()
         model = clone(estimator).set_params(callbacks=[watcher], n_estimators=9).fit(X, y)
         assert model.n_estimators_ == watcher.seen == 3
+
+
+@pytest.mark.parametrize(
+    "name", ["adaboost", "anylearner", "classification", "componentwise", "logitboost", "regression"]
+)
+def test_the_examples_in_docstrings_are_true(name):
+    module = importlib.import_module(f"stagewise.estimators.{name}")
+    assert doctest.testmod(module).failed == 0

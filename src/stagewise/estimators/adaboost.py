@@ -73,7 +73,7 @@ class AdaBoostClassifier(LabelClassifier, BaseFamily):
     >>> X, y = load_breast_cancer(return_X_y=True)
     >>> model = AdaBoostClassifier(n_estimators=20).fit(X, y)
     >>> round(model.score(X, y), 2)
-    0.98
+    0.99
     """
 
     def __init__(

@@ -235,7 +235,7 @@ class ComponentwiseRegressor(NumberRegressor, _Componentwise):
     >>> X, y = load_diabetes(return_X_y=True)
     >>> model = ComponentwiseRegressor(n_estimators=500, stopping="aic").fit(X, y)
     >>> int((model.coef_ != 0).sum())
-    7
+    8
     """
 
     def __init__(
