@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from stagewise.data.dataset import Dataset
     from stagewise.estimators.classification import GradientBoostingClassifier
     from stagewise.estimators.regression import GradientBoostingRegressor
+    from stagewise.io.format import load, save
     from stagewise.losses.base import Loss
 
 __all__ = [
@@ -36,6 +37,8 @@ __all__ = [
     "StagewiseError",
     "TrainingInterrupted",
     "__version__",
+    "load",
+    "save",
 ]
 
 _HOMES = {
@@ -43,6 +46,8 @@ _HOMES = {
     "GradientBoostingClassifier": "stagewise.estimators.classification",
     "GradientBoostingRegressor": "stagewise.estimators.regression",
     "Loss": "stagewise.losses.base",
+    "load": "stagewise.io.format",
+    "save": "stagewise.io.format",
 }
 
 
