@@ -6,6 +6,7 @@
     raw  += tree
     pairs = maker(raw)                           # (grad, hess) per row, per output; the deviance of the stage
     monitor(...)                                 # history, stopping, progress
+    checkpoints.write(...)                       # now and then
 
 What differs between methods is in the objects that are plugged into it.
 """
@@ -21,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from stagewise.backends.cpu import CpuBackend
+from stagewise.boosting.checkpoint import Checkpoints, Progress, digest, run_prints
 from stagewise.boosting.model import Model
 from stagewise.boosting.monitor import Monitor, deferred_interrupt
 from stagewise.boosting.pairs import PairsMaker
@@ -28,14 +30,17 @@ from stagewise.boosting.rules import GradientRule, NewtonRule, Targets
 from stagewise.boosting.sampling import Sampler, UniformSampler
 from stagewise.boosting.start import starting_values
 from stagewise.data.table import Schema
-from stagewise.errors import TrainingInterrupted
+from stagewise.errors import InputError, TrainingInterrupted
 from stagewise.kernels.histogram import Bins
+from stagewise.learners.refit import RefitLearner, Structure
 from stagewise.learners.tree import TreeLearner
 from stagewise.losses.base import Loss
 from stagewise.params import BoostParams, TreeParams
 from stagewise.tree.tree import Tree
 
 __all__ = ["Problem", "Validation", "boost"]
+
+_NO_ROWS = np.empty(0, np.uint32)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,10 +70,21 @@ class Problem:
     validation: Validation | None
     before: Model | None  # warm start: these stages come first ...
     raw: np.ndarray | None  # ... and these are their predictions (n_outputs, n_rows)
+    structure: Structure | None = None  # refit: trees that are kept, only their leaves are fitted
 
 
-def boost(problem: Problem, tree: TreeParams, params: BoostParams, callbacks: Sequence[Any], n_threads: int) -> Model:
-    """Fit params.n_estimators stages; the fitted model, cut at the best stage when stopping early is on."""
+def boost(
+    problem: Problem,
+    tree: TreeParams,
+    params: BoostParams,
+    callbacks: Sequence[Any],
+    n_threads: int,
+    checkpoints: Checkpoints | None = None,
+) -> Model:
+    """Fit params.n_estimators stages; the fitted model, cut at the best stage when stopping early is on.
+
+    With checkpoints it goes on from the newest one, and keeps some: the result is the same.
+    """
     loss, rate = problem.loss, params.learning_rate
     targets = _targets(problem)
     n_training = len(problem.y) - int(problem.skip.sum())
@@ -82,7 +98,8 @@ def boost(problem: Problem, tree: TreeParams, params: BoostParams, callbacks: Se
             if params.subsample >= 1.0
             else UniformSampler(len(problem.y), problem.skip, params.subsample, params.seed)
         )
-        learner = TreeLearner(backend, params.seed)
+        kept = problem.structure
+        learner = TreeLearner(backend, params.seed) if kept is None else RefitLearner(backend, kept)
         maker = PairsMaker(loss, targets.y, targets.weight, backend.team, n_training)
         initial, raw = _start(problem, targets, maker, backend, sampler.all.index)
         delta = rule.delta(raw, sampler.all.index)
@@ -94,6 +111,13 @@ def boost(problem: Problem, tree: TreeParams, params: BoostParams, callbacks: Se
             pairs = maker(raw, _option(loss, delta))
         stages = list(problem.before.stages) if problem.before else []
         history = problem.before.history if problem.before else None
+        found = None if checkpoints is None else _newest(checkpoints, problem, tree, params)
+        if found is not None:
+            _resume(found, len(stages), problem.bins, maker, watcher, backend, raw)
+            stages, history = list(found.stages), found.history
+            delta = rule.delta(raw, sampler.all.index)
+            pairs = maker(raw, _option(loss, delta))
+        end = len(stages) if found is not None and found.stopped else params.n_estimators
         monitor = Monitor(
             params.n_estimators,
             params.patience,
@@ -104,7 +128,7 @@ def boost(problem: Problem, tree: TreeParams, params: BoostParams, callbacks: Se
             on_train=problem.validation is None,
         )
         try:
-            for stage in range(len(stages), params.n_estimators):
+            for stage in range(len(stages), end):
                 rows = sampler(stage)
                 trees: list[Tree] = []
                 for output in range(loss.n_outputs):
@@ -116,7 +140,10 @@ def boost(problem: Problem, tree: TreeParams, params: BoostParams, callbacks: Se
                 option = _option(loss, delta)
                 pairs = maker(raw, option)
                 stop = monitor(pairs.deviance, watcher(stages[-1], option), len(rows.index) or n_training)
-                if stop or ctrl_c.pressed:
+                done = stop or ctrl_c.pressed or stage + 1 == end
+                if checkpoints is not None and (done or (stage + 1) % checkpoints.every == 0):
+                    checkpoints.write(_progress(stages, monitor, maker, watcher, raw, stop))
+                if done:
                     break
         finally:
             monitor.end()
@@ -160,6 +187,8 @@ def _start(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The constants, and the raw predictions before the first stage."""
     initial = starting_values(problem.loss, targets, maker, backend, problem.offset, index)
+    if problem.structure is not None:
+        initial = problem.structure.mixed(problem.structure.initial, initial)
     raw = np.repeat(initial[:, None], len(problem.y), axis=1)
     return initial, raw if problem.offset is None else raw + problem.offset
 
@@ -171,6 +200,7 @@ class _Watcher:
         self, validation: Validation | None, loss: Loss, initial: np.ndarray, option: np.ndarray, backend: CpuBackend
     ) -> None:
         self.validation, self.backend, self.loss = validation, backend, loss
+        self.raw = np.empty((0, 0))
         if validation is None:
             return
         self.maker = PairsMaker(loss, validation.y, _bounded(validation.weight), backend.team)
@@ -182,9 +212,53 @@ class _Watcher:
             self.raw = validation.raw
 
     def __call__(self, trees: tuple[Tree, ...], option: np.ndarray) -> float | None:
-        validation = self.validation
-        if validation is None:
+        if self.validation is None:
             return None
-        for output, tree in enumerate(trees):
-            self.backend.add_tree(tree, validation.bins, validation.index, self.raw[output])
+        self.add(trees)
         return self.maker(self.raw, option).deviance
+
+    def add(self, trees: tuple[Tree, ...]) -> None:
+        """A stage, without looking at the deviance."""
+        if self.validation is not None:
+            for output, tree in enumerate(trees):
+                self.backend.add_tree(tree, self.validation.bins, self.validation.index, self.raw[output])
+
+
+# --- checkpoints -----------------------------------------------------------------------------------------------------
+
+
+def _newest(checkpoints: Checkpoints, problem: Problem, tree: TreeParams, params: BoostParams) -> Progress | None:
+    held_out = problem.validation
+    targets = [problem.y, problem.weight, problem.skip, problem.offset, problem.raw]
+    if held_out is not None:
+        targets += [held_out.bins.by_row, held_out.index, held_out.y, held_out.weight, held_out.offset]
+    prints = run_prints(problem.bins, problem.cuts, targets, problem.before, problem.loss, tree, params)
+    found = checkpoints.newest(prints, problem.loss.n_outputs, problem.schema.n_columns, params.n_estimators)
+    before = 0 if problem.before is None else len(problem.before.stages)
+    return found if found is not None and len(found.stages) > before else None
+
+
+def _progress(
+    stages: list[tuple[Tree, ...]], monitor: Monitor, maker: PairsMaker, watcher: _Watcher, raw: np.ndarray, stop: bool
+) -> Progress:
+    history = replace(monitor.history(), best=len(stages))
+    held_out = watcher.maker.unit if watcher.validation is not None else 0.0
+    return Progress(tuple(stages), history, (maker.unit, held_out), digest([raw, watcher.raw]), stop)
+
+
+def _resume(
+    found: Progress, first: int, bins: Bins, maker: PairsMaker, watcher: _Watcher, backend: CpuBackend, raw: np.ndarray
+) -> None:
+    """Add the trees of a checkpoint, from stage `first` on, in the order in which they were added: the same bits."""
+    for trees in found.stages[first:]:
+        for output, tree in enumerate(trees):
+            backend.add_tree(tree, bins, _NO_ROWS, raw[output])
+        watcher.add(trees)
+    if digest([raw, watcher.raw]) != found.raw:
+        raise InputError(
+            "The trees of the checkpoint do not give the predictions that it was written with; the data or the machine "
+            "differ. Start afresh with resume=False."
+        )
+    maker.unit = found.units[0]
+    if watcher.validation is not None:
+        watcher.maker.unit = found.units[1]

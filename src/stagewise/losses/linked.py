@@ -8,8 +8,10 @@ import numpy as np
 
 from stagewise.errors import ParameterError
 from stagewise.losses.base import Loss, two_class
+from stagewise.losses.classification import Exponential, LogLoss, MulticlassLogLoss
+from stagewise.losses.regression import Gamma, Poisson, Tweedie
 
-__all__ = ["LINKS", "Linked"]
+__all__ = ["LINKS", "Linked", "link_of"]
 
 LINKS = ("identity", "exp", "sigmoid", "softplus", "signed_square", "step", "one_vs_all")
 """How raw predictions f become predictions:
@@ -58,3 +60,19 @@ class Linked(Loss):
 
     def __repr__(self) -> str:
         return f"Linked({self.objective!r}, {self.link!r}, factor={self.factor}, n_outputs={self.n_outputs})"
+
+
+def link_of(loss: Loss) -> tuple[str, float] | None:
+    """(link, factor) of a loss, one of LINKS or "softmax"; None when a class of one's own has a link of its own."""
+    if isinstance(loss, Linked):
+        return loss.link, loss.factor
+    if isinstance(loss, LogLoss):
+        return "sigmoid", 1.0
+    if isinstance(loss, Exponential):
+        return "sigmoid", 2.0
+    if isinstance(loss, MulticlassLogLoss):
+        return "softmax", 1.0
+    if isinstance(loss, Poisson | Gamma | Tweedie):
+        return "exp", 1.0
+    own = type(loss).predict is not Loss.predict or type(loss).probabilities is not Loss.probabilities
+    return None if own else ("identity", 1.0)
