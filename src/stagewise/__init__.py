@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from stagewise.estimators.classification import GradientBoostingClassifier
     from stagewise.estimators.regression import GradientBoostingRegressor
     from stagewise.io.format import load, save
+    from stagewise.io.lightgbm import import_lightgbm
+    from stagewise.io.scikit import import_sklearn
+    from stagewise.io.xgboost import import_xgboost
     from stagewise.losses.base import Loss
 
 __all__ = [
@@ -37,6 +40,9 @@ __all__ = [
     "StagewiseError",
     "TrainingInterrupted",
     "__version__",
+    "import_lightgbm",
+    "import_sklearn",
+    "import_xgboost",
     "load",
     "save",
 ]
@@ -46,6 +52,9 @@ _HOMES = {
     "GradientBoostingClassifier": "stagewise.estimators.classification",
     "GradientBoostingRegressor": "stagewise.estimators.regression",
     "Loss": "stagewise.losses.base",
+    "import_lightgbm": "stagewise.io.lightgbm",
+    "import_sklearn": "stagewise.io.scikit",
+    "import_xgboost": "stagewise.io.xgboost",
     "load": "stagewise.io.format",
     "save": "stagewise.io.format",
 }
