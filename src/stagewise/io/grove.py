@@ -41,8 +41,9 @@ class Grove:
 def float32_threshold(at: np.ndarray, strict: bool) -> np.ndarray:
     """Thresholds t for which float64 x <= t exactly when x, rounded to float32, is <= `at` (strict: < at).
 
-    `at` is above -inf when strict: nothing is below that, and every t lets -inf pass. Some libraries round every value to float32 first. The largest float32 that passes is b, the next one c; what is
+    Some libraries round every value to float32 first. The largest float32 that passes is b, the next one c; what is
     rounded to b or less is everything up to their middle, and the middle itself where b is the even one of the two.
+    When strict, `at` must be above -inf: nothing is below that, but every t lets -inf pass.
     """
     with np.errstate(over="ignore"):
         near = at.astype(np.float32)

@@ -22,11 +22,12 @@ def probe_rows(
 
     At most `most` rows: of larger models splits are taken at even distances. `infinite` allows ±inf.
     """
-    pools = _pools(trees, n_columns, dtype, infinite)
     rng = np.random.default_rng(0)
     inner = sum(int((tree.left >= 0).sum()) for tree in trees)
     step = max(1, -(-4 * inner // max(4, most)))
-    blocks = [block for tree in trees for block in _blocks(tree, pools, dtype, step, infinite, rng)]
+    with np.errstate(over="ignore"):  # the step above the largest number is infinity
+        pools = _pools(trees, n_columns, dtype, infinite)
+        blocks = [block for tree in trees for block in _blocks(tree, pools, dtype, step, infinite, rng)]
     mixed = np.column_stack([rng.choice(pool, 500) for pool in pools]).astype(dtype)
     return np.concatenate([*blocks, mixed])[: most + 500]
 
@@ -47,8 +48,7 @@ def _pools(trees: Sequence[Tree], n_columns: int, dtype: Any, infinite: bool) ->
 
 def _round_down(values: np.ndarray, dtype: Any) -> np.ndarray:
     """The largest numbers of the type that are not above."""
-    with np.errstate(over="ignore"):
-        near = values.astype(dtype)
+    near = values.astype(dtype)
     return np.where(near.astype(np.float64) > values, np.nextafter(near, -np.inf, dtype=dtype), near)
 
 
