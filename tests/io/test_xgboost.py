@@ -120,7 +120,7 @@ def with_probability(score):
     "changed, words",
     [
         (lambda: {}, "no entry learner"),
-        (lambda: {"learner": 3}, "no entry"),
+        (lambda: {"learner": 3}, "no entries"),
         (lambda: with_param(num_feature="1000000000"), "1000000000 columns"),
         (lambda: with_param(num_feature="x"), "num_feature"),
         (lambda: with_param(num_feature=[1]), "num_feature"),

@@ -90,6 +90,14 @@ def _at(value: Any, *path: str) -> Any:
     return value
 
 
+def _table(value: Any, *path: str) -> dict[str, Any]:
+    """The entry at a path, which must hold further entries."""
+    found = _at(value, *path)
+    if not isinstance(found, dict):
+        raise InputError(f"{'/'.join(path)} of the XGBoost model holds no entries: it is of another format.")
+    return found
+
+
 def _number(value: Any, what: str, make: Callable[[Any], T]) -> T:
     try:
         if isinstance(value, bool) or not isinstance(value, (str, int, float)):
@@ -100,12 +108,12 @@ def _number(value: Any, what: str, make: Callable[[Any], T]) -> T:
 
 
 def _read(model: Any, known: Any, best: int | None) -> Source:
-    learner = _at(model, "learner")
-    params, booster = _at(learner, "learner_model_param"), _at(learner, "gradient_booster")
+    learner = _table(model, "learner")
+    params, booster = _table(learner, "learner_model_param"), _at(learner, "gradient_booster")
     kind = _at(booster, "name")
     if kind not in ("gbtree", "dart"):
         raise InputError(f"The XGBoost model is a {kind!r:.40} booster; only gbtree and dart have trees.")
-    forest = _at(booster, "model") if kind == "gbtree" else _at(booster, "gbtree", "model")
+    forest = _table(booster, "model") if kind == "gbtree" else _table(booster, "gbtree", "model")
     n_columns = _number(_at(params, "num_feature"), "num_feature", int)
     n_classes = _number(params.get("num_class", "0"), "num_class", int)
     n_targets = _number(params.get("num_target", "1"), "num_target", int)
@@ -122,7 +130,7 @@ def _read(model: Any, known: Any, best: int | None) -> Source:
         last = int(bounds[min(best, len(bounds) - 1)]) if len(bounds) else 0
         trees, output = trees[: max(0, last)], output[: max(0, last)]
     elif best is not None:
-        parallel = _number(_at(forest, "gbtree_model_param").get("num_parallel_tree", "1"), "num_parallel_tree", int)
+        parallel = _number(_table(forest, "gbtree_model_param").get("num_parallel_tree", "1"), "num_parallel_tree", int)
         trees, output = trees[: best * k * max(1, parallel)], output[: best * k * max(1, parallel)]
     scale = None
     if kind == "dart":
@@ -263,7 +271,7 @@ def _grove(trees: list[Any], scale: np.ndarray | None) -> Grove:
                 f"{where} splits on categories, which stagewise cannot represent yet. Train it with those columns "
                 "encoded as numbers."
             )
-        if str(_at(tree, "tree_param").get("size_leaf_vector", "1")) not in ("0", "1"):
+        if str(_table(tree, "tree_param").get("size_leaf_vector", "1")) not in ("0", "1"):
             raise InputError(f"{where} has leaves of several values (multi_output_tree), which cannot be imported.")
         inner = left >= 0
         if n < 1 or len(right) != n or len(at) != n or any(len(own) != n for own in rows.values()):
