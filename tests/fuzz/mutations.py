@@ -85,34 +85,30 @@ def change_tree(rng: random.Random, value: Any, changes: int = 1) -> Any:
     for _ in range(changes):
         places = list(_places(value))
         if not places:
-            return rng.choice(VALUES)
+            return _any(rng)
         holder, key = rng.choice(places)
         how = rng.randrange(8)
         if how == 0:
             del holder[key]
         elif how == 1 and isinstance(holder, list):
-            holder.insert(key, rng.choice(VALUES))
+            holder.insert(key, _any(rng))
         elif how == 1:
-            holder[rng.choice(("type", "value", "name", "more", str(key)))] = rng.choice(VALUES)
+            holder[rng.choice(("type", "value", "name", "more", str(key)))] = _any(rng)
         elif how == 2:
             other, name = rng.choice(places)
-            if _inside(holder, key) and _inside(other, name) and not _contains(holder[key], other[name], other):
-                holder[key] = json.loads(json.dumps(other[name]))
+            holder[key] = json.loads(json.dumps(other[name]))
         elif how in (3, 4) and type(holder[key]) in (int, float):
             holder[key] = holder[key] + rng.choice((1, -1, 0.5, 2, 1000, -1000))
         elif how == 5 and isinstance(holder[key], str):
             holder[key] = rng.choice(NUMBERS).decode()
         else:
-            holder[key] = json.loads(json.dumps(rng.choice(VALUES)))
+            holder[key] = _any(rng)
     return value
 
 
-def _inside(holder: Any, key: Any) -> bool:
-    return key in holder if isinstance(holder, dict) else key < len(holder)
-
-
-def _contains(one: Any, two: Any, holder: Any) -> bool:
-    return one is two or one is holder
+def _any(rng: random.Random) -> Any:
+    """One of VALUES, fresh: what is put in may be changed again."""
+    return json.loads(json.dumps(rng.choice(VALUES)))
 
 
 def _places(value: Any) -> Any:

@@ -20,12 +20,12 @@ from stagewise.losses.linked import Linked
 from stagewise.losses.regression import Huber, Quantile, Tweedie
 from stagewise.tree.tree import Tree
 
-__all__ = ["MOST_COLUMNS", "Source", "estimator_of"]
+__all__ = ["MOST_COLUMNS", "MOST_OUTPUTS", "Source", "estimator_of"]
 
 MOST_COLUMNS = 1 << 20
 """Columns of a model that is imported, at the most."""
 
-_MOST_OUTPUTS = 10_000
+MOST_OUTPUTS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ def estimator_of(source: Source, classes: Any = None) -> Any:
     k, what = len(source.initial), source.what
     if not 1 <= source.n_columns <= MOST_COLUMNS:
         raise InputError(f"{what} has {source.n_columns:,} columns; from 1 to {MOST_COLUMNS:,} can be imported.")
-    if not 1 <= k <= _MOST_OUTPUTS or not np.isfinite(source.initial).all():
+    if not 1 <= k <= MOST_OUTPUTS or not np.isfinite(source.initial).all():
         raise InputError(f"{what} has {k} outputs, or starts from a value that is not finite.")
     if (source.output < 0).any() or (source.output >= k).any():
         raise InputError(f"{what} has a tree for an output that there is not: outputs are 0 to {k - 1}.")

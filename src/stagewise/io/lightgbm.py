@@ -17,7 +17,7 @@ import numpy as np
 from stagewise.errors import InputError, InputTypeError
 from stagewise.files.disk import read_file
 from stagewise.io.grove import Grove, walk
-from stagewise.io.imported import Source, estimator_of
+from stagewise.io.imported import MOST_OUTPUTS, Source, estimator_of
 from stagewise.losses.base import Loss
 from stagewise.losses.classification import LogLoss, MulticlassLogLoss
 from stagewise.losses.linked import Linked
@@ -121,11 +121,13 @@ def _read(text: str, known: Any) -> Source:
     if len(names) != n_columns:
         raise InputError(f"The LightGBM model has {len(names)} feature_names for {n_columns} columns.")
     k = head.count("num_tree_per_iteration", 1)
+    if not 1 <= k <= MOST_OUTPUTS:
+        raise InputError(f"The LightGBM model has {k} outputs; from 1 to {MOST_OUTPUTS:,} can be imported.")
     settings = dict(line[1:-1].partition(": ")[::2] for line in lines[end:] if line[:1] == "[" and line[-1:] == "]")
     loss, classifier = _loss(head.values.get("objective", "custom"), k, settings)
     parts = [
         _tree(_Fields(lines[a + 1 : b], f"Tree {number} of the LightGBM model"), n_columns)
-        for number, (a, b) in enumerate(zip(starts, [*starts[1:], end], strict=True))
+        for number, (a, b) in enumerate(zip(starts, [*starts[1:], end][: len(starts)], strict=True))
     ]
     rate = settings.get("learning_rate", "")
     plain = all(name == f"Column_{j}" for j, name in enumerate(names))
@@ -135,7 +137,7 @@ def _read(text: str, known: Any) -> Source:
         classifier=classifier,
         initial=np.zeros(k),
         grove=_joined(parts),
-        output=np.arange(len(parts)) % max(1, k),
+        output=np.arange(len(parts)) % k,
         n_columns=n_columns,
         names=None if plain else tuple(names),
         classes=known,

@@ -17,7 +17,7 @@ from stagewise.errors import InputError, InputTypeError
 from stagewise.files.container import strict_json
 from stagewise.files.disk import read_file
 from stagewise.io.grove import Grove, float32_threshold
-from stagewise.io.imported import MOST_COLUMNS, Source, estimator_of
+from stagewise.io.imported import MOST_COLUMNS, MOST_OUTPUTS, Source, estimator_of
 from stagewise.io.ubjson import read_ubjson
 from stagewise.losses.base import Loss
 from stagewise.losses.classification import LogLoss, MulticlassLogLoss
@@ -117,7 +117,7 @@ def _read(model: Any, known: Any, best: int | None) -> Source:
     n_columns = _number(_at(params, "num_feature"), "num_feature", int)
     n_classes = _number(params.get("num_class", "0"), "num_class", int)
     n_targets = _number(params.get("num_target", "1"), "num_target", int)
-    if not 1 <= n_columns <= MOST_COLUMNS or not 0 <= n_classes <= 10_000 or not 0 <= n_targets <= 10_000:
+    if not 1 <= n_columns <= MOST_COLUMNS or max(n_classes, n_targets) > MOST_OUTPUTS:
         raise InputError(f"The XGBoost model has {n_columns} columns, {n_classes} classes, {n_targets} targets.")
     k = max(1, n_classes, n_targets)
     trees = _at(forest, "trees")
