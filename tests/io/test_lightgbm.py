@@ -96,6 +96,14 @@ def test_training_goes_on_from_an_imported_model():
         fair.refit(X, TARGETS["number"])
 
 
+def test_stopping_early_does_not_mind_a_history_that_is_not_known():
+    ours = sw.import_lightgbm(lightgbm_model("regression"))
+    settings = {"n_iter_no_change": 3, "validation_fraction": None, "min_samples_leaf": 5}
+    more = sw.GradientBoostingRegressor(n_estimators=20, **settings).fit(X, TARGETS["number"], init_model=ours)
+    assert more.n_estimators_ == 32
+    assert np.isnan(more.history_.train[:12]).all()
+
+
 def text_of(name="regression"):
     return lightgbm_model(name).booster_.model_to_string()
 

@@ -81,6 +81,12 @@ def test_wrappers_labels_names_and_rounds():
         sw.import_xgboost(theirs, iterations=0)
 
 
+def test_another_value_for_missing_is_refused():
+    theirs = xgb.XGBRegressor(n_estimators=2, missing=-999.0).fit(X, TARGETS["number"])
+    with pytest.raises(InputError, match=r"takes -999.0 for missing"):
+        sw.import_xgboost(theirs)
+
+
 def test_training_goes_on_from_an_imported_model():
     ours = sw.import_xgboost(xgboost_model("softprob"))
     more = sw.GradientBoostingClassifier(n_estimators=5).fit(X, TARGETS["three"], init_model=ours)

@@ -98,7 +98,7 @@ def export_of(model: Any, what: str) -> Export:
         )
     if classes is not None and link[0] == "identity":  # a loss of one's own for two classes: f is taken as log-odds
         link = ("sigmoid", 1.0)
-    cost = model._cost() if classes is not None else None
+    cost = model._cost() if classes is not None and hasattr(model, "_cost") else None
     return Export(fitted, trees, *link, classes, fitted.schema.names, cost)
 
 

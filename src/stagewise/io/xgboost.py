@@ -53,6 +53,11 @@ def import_xgboost(model: Any, *, classes: Any = None, iterations: int | None = 
 def _bytes(model: Any) -> tuple[bytes, Any, int | None]:
     """(model, class labels, rounds to take) as far as the object knows them."""
     if hasattr(model, "get_booster"):
+        missing = getattr(model, "missing", None)
+        if missing is not None and missing == missing:  # anything but NaN
+            raise InputError(
+                f"The XGBoost model takes {missing!r} for missing; here only NaN is. Replace it in X first."
+            )
         best = getattr(model, "best_iteration", None) if model.get_booster().attr("best_iteration") else None
         known = getattr(model, "classes_", None)
         return bytes(model.get_booster().save_raw("ubj")), known, None if best is None else int(best) + 1
