@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Iterator
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -14,7 +15,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from stagewise.backends.cpu import threads_for
-from stagewise.boosting.checkpoint import Checkpoints, open_checkpoints
+from stagewise.boosting.checkpoint import open_checkpoints
 from stagewise.boosting.loop import Problem, Validation, boost
 from stagewise.boosting.model import Model
 from stagewise.boosting.monitor import ProgressBar
@@ -38,12 +39,11 @@ _NO_ROWS = np.empty(0, np.uint32)
 
 @dataclass(frozen=True, slots=True)
 class Keeping:
-    """The options of fit that are about keeping models: see the estimators' fit."""
+    """The options of fit that are about checkpoints: see the estimators' fit."""
 
     checkpoint: Any = None
     every: Any = 10
     resume: Any = True
-    init_model: Any = None
 
 
 _NOTHING_KEPT = Keeping()
@@ -92,16 +92,7 @@ class BaseGradientBoosting(BaseEstimator):
     def _fit(
         self, X: Any, y: Any, sample_weight: Any, eval_set: Any, init_score: Any, kept: Keeping = _NOTHING_KEPT
     ) -> Self:
-        self._first = _source(kept.init_model, self)
-        try:
-            checkpoints = open_checkpoints(kept.checkpoint, kept.every, kept.resume)
-            return self._train(X, y, sample_weight, eval_set, init_score, checkpoints)
-        finally:
-            del self._first
-
-    def _train(
-        self, X: Any, y: Any, sample_weight: Any, eval_set: Any, init_score: Any, checkpoints: Checkpoints | None
-    ) -> Self:
+        checkpoints = open_checkpoints(kept.checkpoint, kept.every, kept.resume)
         n_jobs = job_count(self.n_jobs, available_cores())
         table, dataset, y, sample_weight = self._read_table(X, y, sample_weight)
         n, f = (dataset or table).n_rows, (dataset or table).n_columns  # type: ignore[union-attr]
@@ -144,6 +135,15 @@ class BaseGradientBoosting(BaseEstimator):
         model = boost(problem, tree, params, self._callbacks(), threads_for(n, f, tree, n_jobs), checkpoints)
         self._keep(model)
         return self
+
+    @contextmanager
+    def _going_on_from(self, init_model: Any) -> Iterator[None]:
+        """Remembers init_model while a fit lasts."""
+        self._first = _source(init_model, self)
+        try:
+            yield
+        finally:
+            del self._first
 
     def refit(self, X: Any, y: Any, sample_weight: Any = None, *, decay: float = 0.9) -> Self:
         """The same trees with their leaves fitted to other data: a new estimator; this one stays as it is.
@@ -332,9 +332,8 @@ class BaseGradientBoosting(BaseEstimator):
 
     def _raw_before(self, before: Model, table: Table | None, offset: np.ndarray | None, n_jobs: int) -> np.ndarray:
         if table is None:
-            raise InputError(
-                "warm_start and init_model need the values of X, which a Dataset does not keep; pass X and y instead."
-            )
+            how = "warm_start" if self._first is None else "init_model"
+            raise InputError(f"{how} needs the values of X, which a Dataset does not keep; pass X and y instead.")
         return before.raw(table.to_matrix(), n_jobs, offset)
 
     # --- results -----------------------------------------------------------------------------------------------------

@@ -196,7 +196,8 @@ class GradientBoostingClassifier(ClassifierMixin, BaseGradientBoosting):
         """
         before = getattr(self, "classes_", None)
         try:
-            return self._fit(X, y, sample_weight, eval_set, init_score, Keeping(checkpoint, every, resume, init_model))
+            with self._going_on_from(init_model):
+                return self._fit(X, y, sample_weight, eval_set, init_score, Keeping(checkpoint, every, resume))
         except BaseException:  # a model that was there keeps its labels
             if before is not None:
                 self.classes_ = before

@@ -193,7 +193,8 @@ class GradientBoostingRegressor(RegressorMixin, BaseGradientBoosting):
             a kill goes on from there and ends with the same model, bit for bit; resume=False starts afresh.
         init_model : a fitted estimator or Model whose stages come first; n_estimators more are added to them.
         """
-        return self._fit(X, y, sample_weight, eval_set, init_score, Keeping(checkpoint, every, resume, init_model))
+        with self._going_on_from(init_model):
+            return self._fit(X, y, sample_weight, eval_set, init_score, Keeping(checkpoint, every, resume))
 
     def predict(self, X: Any) -> np.ndarray:
         """Predicted values (n_rows,) on the scale of y."""
