@@ -3,6 +3,7 @@
 PYTHON  ?= python3
 VENV    ?= .venv
 WORKERS ?= 2
+CASES   ?= 200000
 
 RUN := $(VENV)/bin/python
 PIP := $(RUN) -m pip --disable-pip-version-check
@@ -15,7 +16,7 @@ DEV   := $(VENV)/.installed-dev
 BENCH := $(VENV)/.installed-bench
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-jit test-nojit slow lint types format bench dist clean
+.PHONY: help demo test test-jit test-nojit slow fuzz lint types format bench dist clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' Makefile
@@ -34,6 +35,9 @@ test-nojit: $(TEST) ## the small cases again, as plain Python
 # pytest ends with 5 when nothing is marked slow; that is no failure.
 slow: $(TEST) ## soak tests and large data
 	$(RUN) -m pytest -m slow || [ $$? -eq 5 ]
+
+fuzz: $(TEST) ## 200,000 damaged model files: none may crash, hang or be believed
+	$(RUN) tests/fuzz/fuzzer.py --cases $(CASES)
 
 lint: $(DEV) ## ruff: rules and format
 	$(RUN) -m ruff check .

@@ -53,6 +53,11 @@ def _predict(parts: Parts, prefix: str) -> float:
     return float(min(own for name, own in parts["predict"]["ratio"].items() if name.startswith(prefix)))
 
 
+def _imported(parts: Parts, name: str) -> float:
+    """The fastest way of predicting at home, by our time."""
+    return float(min(own for key, own in parts["imported"][name]["ratio"].items() if key != "stagewise"))
+
+
 GOALS = (
     Goal("training, fastest peer ÷ ours, geometric mean A-H", 2.5, True, lambda p: geometric_mean(_whole(p))),
     Goal("the same, the worst of A-H", 1.5, True, lambda p: min(_whole(p).values())),
@@ -66,6 +71,8 @@ GOALS = (
     Goal("predicting 100 k rows, LightGBM ÷ ours", 4.0, True, lambda p: _predict(p, "lightgbm")),
     Goal("predicting 100 k rows, XGBoost ÷ ours", 2.0, True, lambda p: _predict(p, "xgboost")),
     Goal("symmetric trees, CatBoost ÷ ours", 1.0, True, lambda p: p["predict"]["symmetric_ratio"]),
+    Goal("imported models, LightGBM at home ÷ here", 1.0, True, lambda p: _imported(p, "lightgbm")),
+    Goal("imported models, XGBoost at home ÷ here", 1.0, True, lambda p: _imported(p, "xgboost-lossguide")),
     Goal("one row, LightGBM or XGBoost ÷ ours", 3.0, True, lambda p: _two_peers(p, "onerow")),
     Goal("peak memory on A, least peer ÷ ours", 1.0, True, lambda p: p["A"]["memory_ratio"]["ratio"]),
     Goal("peak memory on G, least peer ÷ ours", 1.0, True, lambda p: p["G"]["memory_ratio"]["ratio"]),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -69,7 +68,7 @@ def test_demo_shows_the_whole_tour(run, tmp_path):
     assert f"Model saved to {path}" in result.stdout
     assert [p.name for p in tmp_path.iterdir()] == [path.name]  # no temporary file is left
 
-    model = pickle.loads(path.read_bytes())
+    model = sw.load(path)
     flats = cli.generate_flats(600, seed=1).part(0.8, 1)
     score = cli.explained(flats.price, model.predict(flats.X))
     assert f"{score:.1%} of the variance" in result.stdout  # the saved model is the one that was scored
@@ -79,20 +78,20 @@ def test_demo_shows_the_whole_tour(run, tmp_path):
 def test_demo_replaces_its_own_default_file(run, tmp_path):
     (tmp_path / cli.DEMO_FILE).write_bytes(b"from the last time")
     assert run("demo", *SMALL).exit_code == 0
-    assert pickle.loads((tmp_path / cli.DEMO_FILE).read_bytes()).n_estimators_ >= 1
+    assert sw.load(tmp_path / cli.DEMO_FILE).n_estimators_ >= 1
 
 
 def test_demo_replaces_another_file_only_by_force(run, tmp_path):
-    mine = tmp_path / "mine.pkl"
+    mine = tmp_path / "mine.stagewise"
     mine.write_bytes(b"precious")
-    assert_user_error(run("demo", *SMALL, "--out", "mine.pkl"), 1, "mine.pkl exists already", "--force")
+    assert_user_error(run("demo", *SMALL, "--out", "mine.stagewise"), 1, "mine.stagewise exists already", "--force")
     assert mine.read_bytes() == b"precious"
-    assert run("demo", *SMALL, "--out", "mine.pkl", "--force").exit_code == 0
+    assert run("demo", *SMALL, "--out", "mine.stagewise", "--force").exit_code == 0
     assert mine.read_bytes() != b"precious"
 
 
 def test_demo_wants_a_file_in_an_existing_folder(run, tmp_path):
-    assert_user_error(run("demo", "--out", "nowhere/m.pkl"), 1, "no folder nowhere")
+    assert_user_error(run("demo", "--out", "nowhere/m.stagewise"), 1, "no folder nowhere")
     assert_user_error(run("demo", "--out", str(tmp_path)), 1, "is a folder")
 
 
@@ -137,12 +136,6 @@ def test_bugs_are_not_hidden(run, monkeypatch):
 
     monkeypatch.setattr(cli, "generate_flats", broken)
     assert isinstance(run("demo").exception, ZeroDivisionError)
-
-
-def test_a_failed_save_leaves_nothing(tmp_path):
-    with pytest.raises((AttributeError, pickle.PicklingError)):
-        cli.save_model(lambda: None, tmp_path / "m.pkl")
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_warmup_tells_time_and_folder(run):

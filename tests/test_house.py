@@ -25,6 +25,7 @@ ORDER = (
     "data",
     "losses",
     "tree",
+    "files",
     "backends",
     "learners",
     "boosting",
@@ -46,7 +47,20 @@ MAX_FUNCTION_LINES = 90
 NOT_A_NOUN = {"utils", "util", "helpers", "helper", "common", "misc"}
 
 # What `import stagewise` must not load: each is optional, or needed by some calls only, and slow to load.
-HEAVY = ("pandas", "polars", "pyarrow", "matplotlib", "dask", "lightgbm", "xgboost", "catboost", "rich", "typer")
+HEAVY = (
+    "pandas",
+    "polars",
+    "pyarrow",
+    "matplotlib",
+    "dask",
+    "lightgbm",
+    "xgboost",
+    "catboost",
+    "onnx",
+    "onnxruntime",
+    "rich",
+    "typer",
+)
 # What must not be needed at all.
 OPTIONAL = tuple(name for name in HEAVY if name not in ("rich", "typer"))
 

@@ -6,6 +6,8 @@ PARTS = {
     "first": "the first speed check: workload A, training and predicting",
     "binning": "preparing 1 M × 28 float32 values",
     "predict": "100 k rows through 100 trees",
+    "imported": "100 k rows through imported models, here and at home",
+    "exchange": "round trips of models between libraries, compared on their thresholds",
     "onerow": "one row through each estimator's predict",
     "threads": "one thread against several, workload A",
     "busy": "all cores kept busy by another program",

@@ -27,6 +27,14 @@ if TYPE_CHECKING:
     from stagewise.estimators.componentwise import ComponentwiseClassifier, ComponentwiseRegressor
     from stagewise.estimators.logitboost import GentleBoostClassifier, LogitBoostClassifier
     from stagewise.estimators.regression import GradientBoostingRegressor
+    from stagewise.io.format import load, save
+    from stagewise.io.lightgbm import import_lightgbm
+    from stagewise.io.lightgbm_text import export_lightgbm
+    from stagewise.io.onnx import export_onnx
+    from stagewise.io.scikit import import_sklearn
+    from stagewise.io.sources import export_c, export_python
+    from stagewise.io.xgboost import import_xgboost
+    from stagewise.io.xgboost_json import export_xgboost
     from stagewise.losses.base import Loss
 
 __all__ = [
@@ -48,8 +56,18 @@ __all__ = [
     "StagewiseRegressor",
     "TrainingInterrupted",
     "__version__",
+    "export_c",
+    "export_lightgbm",
+    "export_onnx",
+    "export_python",
+    "export_xgboost",
+    "import_lightgbm",
+    "import_sklearn",
+    "import_xgboost",
     "inspection",
+    "load",
     "plots",
+    "save",
 ]
 
 _HOMES = {
@@ -64,6 +82,16 @@ _HOMES = {
     "Loss": "stagewise.losses.base",
     "StagewiseClassifier": "stagewise.estimators.anylearner",
     "StagewiseRegressor": "stagewise.estimators.anylearner",
+    "export_c": "stagewise.io.sources",
+    "export_lightgbm": "stagewise.io.lightgbm_text",
+    "export_onnx": "stagewise.io.onnx",
+    "export_python": "stagewise.io.sources",
+    "export_xgboost": "stagewise.io.xgboost_json",
+    "import_lightgbm": "stagewise.io.lightgbm",
+    "import_sklearn": "stagewise.io.scikit",
+    "import_xgboost": "stagewise.io.xgboost",
+    "load": "stagewise.io.format",
+    "save": "stagewise.io.format",
 }
 
 _ROOMS = ("inspection", "plots")

@@ -6,10 +6,7 @@ can do wrong ends in one line on stderr and an exit code (see `Commands`), never
 
 from __future__ import annotations
 
-import os
-import pickle
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -36,7 +33,7 @@ EXIT_CODES = (
     "Exit codes: 0 done; 1 it could not be done, and the message says why; 2 the command was written wrongly; "
     "130 stopped by Ctrl-C."
 )
-DEMO_FILE = Path("stagewise-demo.pkl")
+DEMO_FILE = Path("stagewise-demo.stagewise")
 
 Floats = NDArray[np.float64]
 
@@ -191,21 +188,6 @@ def check_destination(path: Path, overwrite: bool) -> None:
         raise InputError(f"{path} exists already; choose another name for --out, or add --force to replace it.")
 
 
-def save_model(model: Any, path: Path) -> None:
-    """Write the model beside its destination and move it there, so that no half-written file is ever left.
-
-    It is a pickle; no other place knows that.
-    """
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            pickle.dump(model, file)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-
-
 # --------------------------------------------------------------------------------------------------------- compiling
 
 
@@ -288,7 +270,7 @@ def demo(
     history = model.history_
     console.print(history_table(np.asarray(history.train), np.asarray(history.validation), ascii_only), "")
     console.print(importance_table(flats.columns, np.asarray(model.feature_importances_), 5, ascii_only), "")
-    save_model(model, out)
+    sw.save(model, out)
     console.print("Model saved to", Text(str(out.resolve()), style="bold"), soft_wrap=True)
 
 

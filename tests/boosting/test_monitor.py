@@ -139,3 +139,9 @@ def test_the_handler_comes_back_after_an_error():
     with pytest.raises(ZeroDivisionError), deferred_interrupt():
         raise ZeroDivisionError
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_history_that_was_watched_from_a_later_stage_on_can_be_shown():
+    late = History(np.array([3.0, 2.0, 1.0]), np.array([5.0, 4.0]), np.array([9, 9, 9]), 3, 4.0)
+    assert repr(late) == "History(3 stages, train 1, validation 4 at stage 3)"
+    assert "validation" not in repr(History(late.train, late.validation, late.rows, 1, 4.0))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -294,6 +294,23 @@ class CpuBackend:
             self._keys, self._key_counts, np.zeros((self.team.n_threads, 2048), np.int64), out,
         )  # fmt: skip
         return out
+
+    def adopt(self, tree: Tree, labels: np.ndarray, rest: np.ndarray) -> Grown:
+        """A tree that was grown elsewhere, with the leaf (node number) that each row reaches; `rest` takes no part."""
+        if tree.n_nodes >= 2**16 and self.labels.dtype == np.uint16:
+            self.labels = np.empty(self.n_rows, np.uint32)
+        self.labels[:] = labels
+        self.labels[rest] = tree.n_nodes
+        order = np.argsort(self.labels, kind="stable").astype(np.uint32)
+        self._rows[0] = order
+        ends = np.cumsum(np.bincount(self.labels, minlength=tree.n_nodes + 1))
+        count = np.diff(ends[:-1], prepend=0)
+        for k in range(tree.n_nodes - 1, -1, -1):  # children come after their parent
+            if tree.left[k] >= 0:
+                count[k] = count[tree.left[k]] + count[tree.left[k] + 1]
+        leaf = tree.leaves
+        leaves = np.column_stack([leaf, ends[leaf] - count[leaf], ends[leaf], np.zeros_like(leaf)]).astype(np.int64)
+        return Grown(replace(tree, count=count.astype(np.int64)), leaves, True)
 
     def whole(self, index: np.ndarray) -> Grown:
         """A tree of one leaf with all rows of `index` (all rows when empty): for sums and quantiles of a sample."""

@@ -6,6 +6,7 @@
     raw   += terms
     pairs  = maker(raw)                          # (grad, hess) per row, per output; the deviance of the stage
     monitor(...)                                 # history, stopping, progress
+    checkpoints.write(...)                       # now and then
 
 What differs between methods is in the objects that are plugged into it; methods.py puts them together.
 """
@@ -21,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from stagewise.backends.cpu import CpuBackend
+from stagewise.boosting.checkpoint import Checkpoints, Progress, digest, run_prints
 from stagewise.boosting.model import Model
 from stagewise.boosting.monitor import Monitor, deferred_interrupt
 from stagewise.boosting.pairs import NO_UPDATE, PairsMaker
@@ -29,14 +31,17 @@ from stagewise.boosting.sampling import Sampler
 from stagewise.boosting.start import starting_values
 from stagewise.data.binning import Marginal
 from stagewise.data.table import Schema
-from stagewise.errors import TrainingInterrupted
+from stagewise.errors import InputError, TrainingInterrupted
 from stagewise.kernels.histogram import Bins
 from stagewise.learners.base import Learner
+from stagewise.learners.refit import Structure
 from stagewise.losses.base import Loss
 from stagewise.params import BoostParams, TreeParams
 from stagewise.tree.tree import Tree
 
 __all__ = ["Bench", "Method", "Parts", "Problem", "Validation", "boost"]
+
+_NO_ROWS = np.empty(0, np.uint32)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,6 +74,7 @@ class Problem:
     before: Model | None  # warm start: these stages come first ...
     raw: np.ndarray | None  # ... and these are their predictions (n_outputs, n_rows)
     X: np.ndarray | None = None  # (n_rows, n_columns): for learners that do not work on bins
+    structure: Structure | None = None  # refit: trees that are kept, only their leaves are fitted
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,8 +105,18 @@ class Method:
     from_zero: bool = False  # f = 0 before the first stage, as the classical algorithms have it
 
 
-def boost(problem: Problem, method: Method, params: BoostParams, callbacks: Sequence[Any], n_threads: int) -> Model:
-    """Fit params.n_estimators stages; the fitted model, cut at the best stage when stopping early is on."""
+def boost(
+    problem: Problem,
+    method: Method,
+    params: BoostParams,
+    callbacks: Sequence[Any],
+    n_threads: int,
+    checkpoints: Checkpoints | None = None,
+) -> Model:
+    """Fit params.n_estimators stages; the fitted model, cut at the best stage when stopping early is on.
+
+    With checkpoints it goes on from the newest one, and keeps some: the result is the same.
+    """
     loss, rate, tree = problem.loss, params.learning_rate, method.tree
     targets = _targets(problem)
     n_training = len(problem.y) - int(problem.skip.sum())
@@ -123,6 +139,13 @@ def boost(problem: Problem, method: Method, params: BoostParams, callbacks: Sequ
             pairs = maker(raw, _option(loss, delta))
         stages = list(problem.before.stages) if problem.before else []
         history = problem.before.history if problem.before else None
+        found = None if checkpoints is None else _newest(checkpoints, problem, tree, params)
+        if found is not None:
+            _resume(found, len(stages), problem.bins, maker, watcher, backend, raw)
+            stages, history = list(found.stages), found.history
+            delta = rule.delta(raw, sampler.all.index)
+            pairs = maker(raw, _option(loss, delta))
+        end = len(stages) if found is not None and found.stopped else params.n_estimators
         monitor = Monitor(
             params.n_estimators,
             params.patience,
@@ -133,7 +156,7 @@ def boost(problem: Problem, method: Method, params: BoostParams, callbacks: Sequ
             on_train=problem.validation is None,
         )
         try:
-            for stage in range(len(stages), params.n_estimators):
+            for stage in range(len(stages), end):
                 rows = sampler(stage)
                 terms: list[Any] = []
                 used, update = 0, NO_UPDATE
@@ -158,7 +181,10 @@ def boost(problem: Problem, method: Method, params: BoostParams, callbacks: Sequ
                 used = round(used / len(learner.outputs))
                 watched = watcher(stages[-1], option)
                 stop = monitor(pairs.deviance, watched, used, used / n_training, rule.notes()) or rule.last
-                if stop or ctrl_c.pressed:
+                done = stop or ctrl_c.pressed or stage + 1 == end
+                if checkpoints is not None and (done or (stage + 1) % checkpoints.every == 0):
+                    checkpoints.write(_progress(stages, monitor, maker, watcher, raw, stop))
+                if done:
                     break
         finally:
             monitor.end()
@@ -205,6 +231,8 @@ def _start(
         initial = np.zeros(problem.loss.n_outputs)
     else:
         initial = starting_values(problem.loss, targets, maker, backend, problem.offset, index)
+    if problem.structure is not None:
+        initial = problem.structure.mixed(problem.structure.initial, initial)
     raw = np.repeat(initial[:, None], len(problem.y), axis=1)
     return initial, raw if problem.offset is None else raw + problem.offset
 
@@ -216,6 +244,7 @@ class _Watcher:
         self, validation: Validation | None, loss: Loss, initial: np.ndarray, option: np.ndarray, backend: CpuBackend
     ) -> None:
         self.validation, self.backend, self.loss = validation, backend, loss
+        self.raw = np.empty((0, 0))
         if validation is None:
             return
         self.maker = PairsMaker(loss, validation.y, _bounded(validation.weight), backend.team)
@@ -227,12 +256,58 @@ class _Watcher:
             self.raw = validation.raw
 
     def __call__(self, terms: tuple[Any, ...], option: np.ndarray) -> float | None:
+        if self.validation is None:
+            return None
+        self.add(terms)
+        return self.maker(self.raw, option).deviance
+
+    def add(self, terms: tuple[Any, ...]) -> None:
+        """A stage, without looking at the deviance."""
         validation = self.validation
         if validation is None:
-            return None
+            return
         for output, term in enumerate(terms):
             if isinstance(term, Tree):
                 self.backend.add_tree(term, validation.bins, validation.index, self.raw[output])
             else:
                 self.raw[output] += term.predict(validation.X)
-        return self.maker(self.raw, option).deviance
+
+
+# --- checkpoints -----------------------------------------------------------------------------------------------------
+
+
+def _newest(checkpoints: Checkpoints, problem: Problem, tree: TreeParams, params: BoostParams) -> Progress | None:
+    held_out = problem.validation
+    targets = [problem.y, problem.weight, problem.skip, problem.offset, problem.raw]
+    if held_out is not None:
+        targets += [held_out.bins.by_row, held_out.index, held_out.y, held_out.weight, held_out.offset]
+    prints = run_prints(problem.bins, problem.cuts, targets, problem.before, problem.loss, tree, params)
+    found = checkpoints.newest(prints, problem.loss.n_outputs, problem.schema.n_columns, params.n_estimators)
+    before = 0 if problem.before is None else len(problem.before.stages)
+    return found if found is not None and len(found.stages) > before else None
+
+
+def _progress(
+    stages: list[tuple[Any, ...]], monitor: Monitor, maker: PairsMaker, watcher: _Watcher, raw: np.ndarray, stop: bool
+) -> Progress:
+    history = replace(monitor.history(), best=len(stages))
+    held_out = watcher.maker.unit if watcher.validation is not None else 0.0
+    return Progress(tuple(stages), history, (maker.unit, held_out), digest([raw, watcher.raw]), stop)
+
+
+def _resume(
+    found: Progress, first: int, bins: Bins, maker: PairsMaker, watcher: _Watcher, backend: CpuBackend, raw: np.ndarray
+) -> None:
+    """Add the trees of a checkpoint, from stage `first` on, in the order in which they were added: the same bits."""
+    for trees in found.stages[first:]:
+        for output, tree in enumerate(trees):
+            backend.add_tree(tree, bins, _NO_ROWS, raw[output])
+        watcher.add(trees)
+    if digest([raw, watcher.raw]) != found.raw:
+        raise InputError(
+            "The trees of the checkpoint do not give the predictions that it was written with; the data or the machine "
+            "differ. Start afresh with resume=False."
+        )
+    maker.unit = found.units[0]
+    if watcher.validation is not None:
+        watcher.maker.unit = found.units[1]

@@ -16,6 +16,7 @@ from stagewise.learners.base import Learner
 from stagewise.learners.classes import ClassTreeLearner
 from stagewise.learners.columns import LineLearner, SplineLearner
 from stagewise.learners.foreign import ClassifierLearner, RegressorLearner
+from stagewise.learners.refit import RefitLearner
 from stagewise.learners.tree import TreeLearner
 from stagewise.params import TreeParams
 
@@ -55,7 +56,13 @@ def gradient_boosting(tree: TreeParams) -> Method:
     def build(bench: Bench) -> Parts:
         loss, params = bench.problem.loss, bench.params
         rule = (NewtonRule if params.criterion == "newton" else GradientRule)(loss, bench.targets, bench.backend)
-        return Parts(rule, TreeLearner(bench.backend, params.seed, loss.n_outputs), _sampler(bench))
+        kept = bench.problem.structure
+        learner: Learner = (
+            TreeLearner(bench.backend, params.seed, loss.n_outputs)
+            if kept is None
+            else RefitLearner(bench.backend, kept, loss.n_outputs)
+        )
+        return Parts(rule, learner, _sampler(bench))
 
     return Method(build, tree)
 

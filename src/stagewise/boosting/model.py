@@ -33,8 +33,9 @@ class History:
 
     def __repr__(self) -> str:
         parts = [f"{len(self.train)} stages", f"train {self.train[-1]:.6g}" if len(self.train) else "no stage"]
-        if len(self.validation):
-            parts.append(f"validation {self.validation[self.best - 1]:.6g} at stage {self.best}")
+        first = len(self.train) - len(self.validation)  # a warm start may have been watched from a later stage on
+        if 0 <= self.best - 1 - first < len(self.validation):
+            parts.append(f"validation {self.validation[self.best - 1 - first]:.6g} at stage {self.best}")
         return f"History({', '.join(parts)})"
 
 

@@ -132,7 +132,9 @@ class Monitor:
         return any(answer is True for answer in asked) or self._stalled()
 
     def _watched(self) -> list[float]:
-        return self.train if self._on_train else self.validation
+        """Deviances that stopping looks at. One that is not known (an imported model's) is worse than any other."""
+        watched = self.train if self._on_train else self.validation
+        return [math.inf if math.isnan(value) else value for value in watched]
 
     def _stalled(self) -> bool:
         watched = self._watched()
@@ -146,9 +148,7 @@ class Monitor:
         watched = self._watched()
         if self.patience is None or not watched:
             return len(self.train)
-        skipped = len(self.train) - len(watched)
-        values = [value if not math.isnan(value) else math.inf for value in watched]
-        return skipped + int(np.argmin(values)) + 1
+        return len(self.train) - len(watched) + int(np.argmin(watched)) + 1
 
     def history(self) -> History:
         notes = {name: np.array(own) for name, own in self.notes.items()}

@@ -75,16 +75,16 @@ class PairsMaker:
         self.total = exact_sum(team, weight, np.empty(0)) if len(weight) else float(n)
         part = loss.target_part(y)
         self._y_part = 0.0 if part is None else exact_sum(team, part, weight) / self.total
-        self._unit = 0.0
+        self.unit = 0.0  # of the deviance's fixed point; grows when a row's loss does
 
     def __call__(self, raw: np.ndarray, option: np.ndarray, update: Update = NO_UPDATE) -> Pairs:
         """Pairs at the raw predictions (n_outputs, n_rows), to which `update` adds a tree first."""
-        peaks, limbs = self._evaluate(raw, option, 1.0 / self._unit if self._unit else 0.0, update)
-        if self._unit == 0.0 or self._unit < float(peaks[2]) < _LARGEST_UNIT:
+        peaks, limbs = self._evaluate(raw, option, 1.0 / self.unit if self.unit else 0.0, update)
+        if self.unit == 0.0 or self.unit < float(peaks[2]) < _LARGEST_UNIT:
             # the unit of the deviance's fixed point comes from the largest loss: at the start, or now beyond it
-            self._unit = min(power_above(min(max(float(peaks[2]), 1e-290), 1e300)) * _HEADROOM, _LARGEST_UNIT)
-            peaks, limbs = self._evaluate(raw, option, 1.0 / self._unit, NO_UPDATE)
-        mean = limbs_total(limbs, self._unit, self.bits) / self.total
+            self.unit = min(power_above(min(max(float(peaks[2]), 1e-290), 1e300)) * _HEADROOM, _LARGEST_UNIT)
+            peaks, limbs = self._evaluate(raw, option, 1.0 / self.unit, NO_UPDATE)
+        mean = limbs_total(limbs, self.unit, self.bits) / self.total
         return Pairs(self._grad, self._hess, float(peaks[0]), float(peaks[1]), self.loss.deviance(mean, self._y_part))
 
     def _evaluate(

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from copy import copy
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from stagewise.backends.cpu import threads_for
+from stagewise.boosting.checkpoint import open_checkpoints
 from stagewise.boosting.loop import Problem, Validation, boost
 from stagewise.boosting.methods import gradient_boosting
 from stagewise.boosting.model import Model
@@ -19,17 +24,47 @@ from stagewise.errors import InputError, ParameterError
 from stagewise.estimators.table import TableEstimator
 from stagewise.kernels.exact import stream_key
 from stagewise.kernels.team import available_cores
+from stagewise.learners.refit import Structure
 from stagewise.losses.base import Loss
+from stagewise.losses.linked import link_of
 from stagewise.params import BoostParams, TreeParams, check_choice, check_count, check_number, job_count
 
-__all__ = ["BaseGradientBoosting"]
+__all__ = ["BaseGradientBoosting", "Keeping"]
 
 _SPLIT = 0x76616C69  # "vali": the hash stream of the validation split
 _NO_ROWS = np.empty(0, np.uint32)
 
 
+@dataclass(frozen=True, slots=True)
+class Keeping:
+    """The options of fit that are about checkpoints: see the estimators' fit."""
+
+    checkpoint: Any = None
+    every: Any = 10
+    resume: Any = True
+
+
+_NOTHING_KEPT = Keeping()
+
+
+def _source(init_model: Any, estimator: BaseGradientBoosting) -> Any:
+    """The fitted estimator or Model to go on from; None when there is none."""
+    if init_model is None:
+        return None
+    if estimator.warm_start and hasattr(estimator, "model_"):
+        raise ParameterError("init_model and warm_start both name a model to go on from; use one of them.")
+    if not isinstance(getattr(init_model, "model_", init_model), Model):
+        raise ParameterError(
+            f"init_model={type(init_model).__name__} must be a fitted estimator of stagewise or a Model; load a file "
+            "with stagewise.load first."
+        )
+    return init_model
+
+
 class BaseGradientBoosting(TableEstimator):
     """Parameters and machinery; the subclasses say what y means."""
+
+    _first: Any = None  # during a fit: what init_model names
 
     # --- what a subclass says ----------------------------------------------------------------------------------------
 
@@ -56,7 +91,10 @@ class BaseGradientBoosting(TableEstimator):
 
     # --- fitting -----------------------------------------------------------------------------------------------------
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any, eval_set: Any, init_score: Any) -> Self:
+    def _fit(
+        self, X: Any, y: Any, sample_weight: Any, eval_set: Any, init_score: Any, kept: Keeping = _NOTHING_KEPT
+    ) -> Self:
+        checkpoints = open_checkpoints(kept.checkpoint, kept.every, kept.resume)
         n_jobs = job_count(self.n_jobs, available_cores())
         table, dataset, y, sample_weight = self._read_table(X, y, sample_weight)
         n, f = (dataset or table).n_rows, (dataset or table).n_columns  # type: ignore[union-attr]
@@ -69,6 +107,8 @@ class BaseGradientBoosting(TableEstimator):
         if dataset is None:
             dataset = Dataset(table, None, weight, max_bins=self.max_bins, n_jobs=n_jobs)
         before = self._before(loss, params, dataset)
+        if before is not None and self._first is not None:  # n_estimators further stages
+            params = replace(params, n_estimators=len(before.stages) + params.n_estimators)
         offset = read_init_score(init_score, n, loss.n_outputs)
         skip = np.zeros(n, np.bool_) if weight is None else weight == 0.0
         held_out = None
@@ -95,10 +135,57 @@ class BaseGradientBoosting(TableEstimator):
             before=before,
             raw=raw,
         )
-        method = gradient_boosting(tree)
-        model = boost(problem, method, params, self._callbacks(), threads_for(n, f, tree, n_jobs))
+        method, threads = gradient_boosting(tree), threads_for(n, f, tree, n_jobs)
+        model = boost(problem, method, params, self._callbacks(), threads, checkpoints)
         self._keep(model)
         return self
+
+    @contextmanager
+    def _going_on_from(self, init_model: Any) -> Iterator[None]:
+        """Remembers init_model while a fit lasts."""
+        self._first = _source(init_model, self)
+        try:
+            yield
+        finally:
+            del self._first
+
+    def refit(self, X: Any, y: Any, sample_weight: Any = None, *, decay: float = 0.9) -> Self:
+        """The same trees with their leaves fitted to other data: a new estimator; this one stays as it is.
+
+        Every leaf becomes decay · old + (1 - decay) · new, stage after stage, and so does the constant; "new" is what a
+        fit would give the leaf on the rows that reach it. A leaf that no row reaches keeps its value. decay=0 forgets
+        the old values. Splits, thresholds and gains stay; counts and weights are those of the new rows.
+        """
+        check_is_fitted(self)
+        share = check_number("decay", decay, 0.0, 1.0)
+        old: Model = self.model_
+        made = copy(self)
+        table = read_table(X, like=old.schema, estimator_name=type(self).__name__)
+        n, f = table.n_rows, table.n_columns
+        n_jobs = job_count(self.n_jobs, available_cores())
+        target = self._read_eval_y(y, n)
+        old.loss.check_target(target)
+        weight = self._adjust_weights(read_weights(sample_weight, n), target)
+        tree = self._tree_params(n, f)
+        params = replace(self._boost_params(), n_estimators=len(old.stages), subsample=1.0, patience=None)
+        dataset = Dataset(table, None, weight, max_bins=2, n_jobs=n_jobs)  # bins are not looked at
+        problem = Problem(
+            bins=dataset.bins,
+            cuts=dataset.cuts,
+            marginals=old.marginals,
+            schema=old.schema,
+            loss=old.loss,
+            y=target,
+            weight=np.empty(0) if weight is None else weight,
+            skip=np.zeros(n, np.bool_) if weight is None else weight == 0.0,
+            offset=None,
+            validation=None,
+            before=None,
+            raw=None,
+            structure=Structure(old.stages, old.initial, table.to_matrix(), share),
+        )
+        made._keep(replace(boost(problem, gradient_boosting(tree), params, [], n_jobs), cuts=old.cuts))
+        return made
 
     def _tree_params(self, n_rows: int, n_columns: int) -> TreeParams:
         return TreeParams.check(
@@ -198,19 +285,23 @@ class BaseGradientBoosting(TableEstimator):
     # --- warm start --------------------------------------------------------------------------------------------------
 
     def _before(self, loss: Loss, params: BoostParams, dataset: Dataset) -> Model | None:
-        """The model to go on from, when warm_start asks for it."""
-        if not self.warm_start or not hasattr(self, "model_"):
+        """The model to go on from, when warm_start or init_model asks for it."""
+        first = self._first
+        if first is None and (not self.warm_start or not hasattr(self, "model_")):
             return None
-        before: Model = self.model_
-        if before.n_outputs != loss.n_outputs or repr(before.loss) != repr(loss):
-            raise ParameterError(
-                f"warm_start cannot go on from a model of another loss ({before.loss!r}, now {loss!r})."
-            )
+        before: Model = self.model_ if first is None else getattr(first, "model_", first)
+        how = "warm_start" if first is None else "init_model"
+        link = link_of(loss)
+        same = repr(before.loss) == repr(loss) or (
+            first is not None and link is not None and link == link_of(before.loss)
+        )
+        if before.n_outputs != loss.n_outputs or not same:
+            raise ParameterError(f"{how} cannot go on from a model of another loss ({before.loss!r}, now {loss!r}).")
         if before.schema.n_columns != dataset.n_columns:
             raise InputError(
-                f"warm_start goes on from a model of {before.schema.n_columns} columns, but X has {dataset.n_columns}."
+                f"{how} goes on from a model of {before.schema.n_columns} columns, but X has {dataset.n_columns}."
             )
-        if params.n_estimators < len(before.stages):
+        if first is None and params.n_estimators < len(before.stages):
             raise ParameterError(
                 f"n_estimators={params.n_estimators} must be at least the {len(before.stages)} stages that the model "
                 "has when warm_start=True; set it higher, or use warm_start=False to start afresh."
@@ -219,5 +310,6 @@ class BaseGradientBoosting(TableEstimator):
 
     def _raw_before(self, before: Model, table: Table | None, offset: np.ndarray | None, n_jobs: int) -> np.ndarray:
         if table is None:
-            raise InputError("warm_start needs the values of X, which a Dataset does not keep; pass X and y instead.")
+            how = "warm_start" if self._first is None else "init_model"
+            raise InputError(f"{how} needs the values of X, which a Dataset does not keep; pass X and y instead.")
         return before.raw(table.to_matrix(), n_jobs, offset)

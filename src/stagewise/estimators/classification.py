@@ -8,7 +8,7 @@ import numpy as np
 
 from stagewise.data.target import read_labels
 from stagewise.errors import InputError, ParameterError
-from stagewise.estimators.base import BaseGradientBoosting
+from stagewise.estimators.base import BaseGradientBoosting, Keeping
 from stagewise.estimators.labels import LabelClassifier
 from stagewise.losses.base import Loss
 from stagewise.losses.names import classification_loss
@@ -116,6 +116,10 @@ class GradientBoostingClassifier(LabelClassifier, BaseGradientBoosting):
         self.callbacks = callbacks
 
     def _read_y(self, y: Any, n_rows: int) -> np.ndarray:
+        known = getattr(self._first, "classes_", None)
+        if known is not None:  # init_model: not every class need be there again
+            self.classes_ = known
+            return self._read_eval_y(y, n_rows)
         classes, codes = read_labels(y, n_rows)
         if self.warm_start and hasattr(self, "model_") and not np.array_equal(classes, self.classes_):
             raise InputError(f"warm_start needs the classes of the first fit {self.classes_}, but y has {classes}.")
@@ -135,12 +139,28 @@ class GradientBoostingClassifier(LabelClassifier, BaseGradientBoosting):
         return self.influence_trimming
 
     def fit(
-        self, X: Any, y: Any = None, sample_weight: Any = None, *, eval_set: Any = None, init_score: Any = None
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        eval_set: Any = None,
+        init_score: Any = None,
+        checkpoint: Any = None,
+        every: int = 10,
+        resume: bool = True,
+        init_model: Any = None,
     ) -> Self:
         """Fit to a table and labels, or to a Dataset.
 
         sample_weight : (n_rows,) non-negative weights; rows of weight 0 take no part.
         eval_set : (X, y), or (X, y, sample_weight[, init_score]): watched by early stopping, in history_.validation.
         init_score : (n_rows,) or (n_rows, K) raw predictions to start from.
+        checkpoint : folder in which the state is kept every `every` stages (the last two of them). The same call after
+            a kill goes on from there and ends with the same model, bit for bit; resume=False starts afresh.
+        init_model : a fitted estimator or Model whose stages come first; n_estimators more are added to them.
         """
-        return self._keeping_labels(lambda: self._fit(X, y, sample_weight, eval_set, init_score))
+        with self._going_on_from(init_model):
+            return self._keeping_labels(
+                lambda: self._fit(X, y, sample_weight, eval_set, init_score, Keeping(checkpoint, every, resume))
+            )

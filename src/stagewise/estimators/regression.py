@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from stagewise.estimators.base import BaseGradientBoosting
+from stagewise.estimators.base import BaseGradientBoosting, Keeping
 from stagewise.estimators.numbers import NumberRegressor
 from stagewise.losses.base import Loss
 from stagewise.losses.names import regression_loss
@@ -163,12 +163,26 @@ class GradientBoostingRegressor(NumberRegressor, BaseGradientBoosting):
         return regression_loss(self.loss, self.alpha, self.tweedie_power)
 
     def fit(
-        self, X: Any, y: Any = None, sample_weight: Any = None, *, eval_set: Any = None, init_score: Any = None
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        eval_set: Any = None,
+        init_score: Any = None,
+        checkpoint: Any = None,
+        every: int = 10,
+        resume: bool = True,
+        init_model: Any = None,
     ) -> Self:
         """Fit to a table and a target, or to a Dataset.
 
         sample_weight : (n_rows,) non-negative weights; rows of weight 0 take no part.
         eval_set : (X, y), or (X, y, sample_weight[, init_score]): watched by early stopping, in history_.validation.
         init_score : (n_rows,) raw predictions to start from.
+        checkpoint : folder in which the state is kept every `every` stages (the last two of them). The same call after
+            a kill goes on from there and ends with the same model, bit for bit; resume=False starts afresh.
+        init_model : a fitted estimator or Model whose stages come first; n_estimators more are added to them.
         """
-        return self._fit(X, y, sample_weight, eval_set, init_score)
+        with self._going_on_from(init_model):
+            return self._fit(X, y, sample_weight, eval_set, init_score, Keeping(checkpoint, every, resume))

@@ -126,7 +126,8 @@ def _as(layout: Layout, dtype: np.dtype[Any]) -> Layout:
     """Thresholds of the values' own type. Rounded down to float32 they divide float32 values as they did before."""
     if dtype == np.float64:
         return layout
-    near = layout.threshold.astype(np.float32)
+    with np.errstate(over="ignore"):  # 1e300 becomes infinity, and the number below it
+        near = layout.threshold.astype(np.float32)
     above = near.astype(np.float64) > layout.threshold
     return layout._replace(threshold=np.where(above, np.nextafter(near, np.float32(-np.inf)), near))
 

@@ -1,0 +1,1 @@
+"""The model file, and the formats of other libraries."""

@@ -1,0 +1,66 @@
+"""Continued training: init_model."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import stagewise as sw
+from io_models import fitted, table
+from stagewise.errors import InputError, ParameterError
+from stagewise.io.format import dumps, loads
+
+SMALL = {"min_samples_leaf": 5, "max_leaf_nodes": 8}
+
+
+@pytest.mark.parametrize("kind", ["squared_error", "poisson", "huber"])
+def test_the_same_as_a_warm_start(kind):
+    first, X, y = fitted(kind)
+    more = sw.GradientBoostingRegressor(kind, n_estimators=8, **SMALL).fit(X, y, init_model=first)
+    warm = loads(dumps(first)).set_params(warm_start=True, n_estimators=20).fit(X, y)
+    assert more.n_estimators_ == 20
+    np.testing.assert_array_equal(more.predict(X), warm.predict(X))
+    bare = sw.GradientBoostingRegressor(kind, n_estimators=8, **SMALL).fit(X, y, init_model=first.model_)
+    assert dumps(bare) == dumps(more)
+    assert not hasattr(more, "_first") or more._first is None
+
+
+def test_classes_come_from_the_first_model():
+    first, X, y = fitted("classes")
+    few = y < 2  # no row of the third class
+    more = sw.GradientBoostingClassifier(n_estimators=5, **SMALL).fit(X[few], y[few], init_model=first)
+    assert more.classes_.tolist() == [0, 1, 2]
+    assert more.predict_proba(X).shape == (len(X), 3)
+    with pytest.raises(InputError, match="not seen during fit"):
+        sw.GradientBoostingClassifier(n_estimators=5).fit(X, y + 1, init_model=first)
+
+
+def test_another_loss_with_the_same_link_may_go_on():
+    first, X, y = fitted("squared_error")
+    more = sw.GradientBoostingRegressor("absolute_error", n_estimators=30, **SMALL).fit(X, y, init_model=first)
+    assert np.abs(more.predict(X) - y).mean() < np.abs(first.predict(X) - y).mean()
+
+
+def test_new_data_new_cut_points_early_stopping():
+    first, _, _ = fitted("squared_error")
+    X = table(500, seed=8)
+    y = np.nan_to_num(X[:, 0])
+    more = sw.GradientBoostingRegressor(n_estimators=50, early_stopping=True, **SMALL).fit(X, y, init_model=first)
+    assert more.n_estimators_ >= 12
+    assert ((more.predict(X) - y) ** 2).mean() < ((first.predict(X) - y) ** 2).mean()
+
+
+def test_what_cannot_be_gone_on_from():
+    first, X, y = fitted("squared_error")
+    with pytest.raises(ParameterError, match="another loss"):
+        sw.GradientBoostingRegressor("poisson").fit(X, np.exp(y), init_model=first)
+    with pytest.raises(InputError, match="5 columns, but X has 3"):
+        sw.GradientBoostingRegressor().fit(X[:, :3], y, init_model=first)
+    with pytest.raises(ParameterError, match=r"init_model=str must be a fitted estimator.*load"):
+        sw.GradientBoostingRegressor().fit(X, y, init_model="m.stagewise")
+    with pytest.raises(ParameterError, match="both name a model"):
+        fitted("squared_error", warm_start=True)[0].fit(X, y, init_model=first)
+    with pytest.raises(InputError, match="init_model needs the values of X"):
+        sw.GradientBoostingRegressor().fit(sw.Dataset(X, y), init_model=first)
+    with pytest.raises(ParameterError, match="another loss"):
+        sw.GradientBoostingClassifier().fit(X, y > 0, init_model=first)
