@@ -33,6 +33,12 @@ def corpus() -> dict[str, list[bytes]]:
         sw.GradientBoostingClassifier(**small, early_stopping=True).fit(X, three),
         sw.GradientBoostingClassifier(**small, class_weight={"a": 1, "b": 2}).fit(X, np.array(["a", "b"])[two]),
     ]
+    full = np.nan_to_num(X)
+    own += [
+        sw.AdaBoostClassifier(n_estimators=2).fit(X, three),
+        sw.ComponentwiseClassifier(base="spline", n_estimators=2).fit(full, three),
+        sw.ComponentwiseRegressor(n_estimators=4, stopping="aic").fit(full, f),
+    ]
     own.append(own[0].model_)
     options = {"num_leaves": 4, "min_data_in_leaf": 5, "verbose": -1}
     kinds = np.column_stack([np.arange(200) % 7, X[:, 0]])

@@ -60,13 +60,16 @@ def use(model: Any) -> None:
     for rows in (X, X[:1], X.astype(np.float32)):
         raw = inner.raw(np.ascontiguousarray(rows))
         assert raw.shape == (inner.n_outputs, len(rows))
-    inner.forest.leaves(X)
-    inner.importance()
+    if inner.of_trees:
+        inner.forest.leaves(X)
+        inner.importance()
     repr(inner.history)
     if model is not inner:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            model.predict(X)
+            model.predict(X if inner.of_trees else np.nan_to_num(X, posinf=9.0, neginf=-9.0))
+            for name in ("alphas_", "coef_path_", "selected_"):
+                getattr(model, name, None)
     assert dumps(loads(dumps(model), losses={"LogCosh": LogCosh})) == dumps(model)
 
 

@@ -22,6 +22,7 @@ from stagewise.files.container import Section, pack, unpack
 from stagewise.files.terms import TERMS, TermKind
 from stagewise.io import model as model_file
 from stagewise.io.format import dumps, loads
+from stagewise.learners.columns import Line
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -286,12 +287,14 @@ def test_other_kinds_of_terms_and_sections_can_be_entered(monkeypatch):
     extra = model_file.Extra(lambda model: Section({}, {"grid": np.arange(3.0)}), lambda section, model: model)
     monkeypatch.setitem(model_file.EXTRAS, "grid", extra)
     model = fitted("squared_error")[0].model_
-    stages = (model.stages[0], (Ramp(0.5),), model.stages[1], (Ramp(-2.0),))
+    stages = ((Line(1, 2.0, -0.0),), (Ramp(0.5),), (Line(-1, 0.0, 3.0),), (Ramp(-2.0),))
     mixed = replace(model, stages=stages, history=replace(model.history, best=4))
     again = loads(dumps(mixed))
-    assert [type(stage[0]).__name__ for stage in again.stages] == ["Tree", "Ramp", "Tree", "Ramp"]
+    assert [type(stage[0]).__name__ for stage in again.stages] == ["Line", "Ramp", "Line", "Ramp"]
     assert again.stages[3][0].slope == -2.0
     assert dumps(again) == dumps(mixed)
+    with pytest.raises(InputError, match="A model of trees has no other terms"):
+        dumps(replace(mixed, stages=(*stages[:3], model.stages[0])))
     monkeypatch.undo()
     with pytest.raises(InputError, match="Ramp, which cannot be saved"):
         dumps(mixed)

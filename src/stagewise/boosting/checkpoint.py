@@ -168,6 +168,7 @@ class Checkpoints:
                 "train": history.train,
                 "validation": history.validation,
                 "rows": history.rows,
+                "kept": history.kept,
                 "initial": np.array([history.initial]),
                 "units": np.array(progress.units),
             },
@@ -185,7 +186,8 @@ class _OtherRunError(InputError):
 def _read(content: Content, n_outputs: int, n_columns: int) -> Progress:
     section = content.sections["progress"]
     arrays, values = section.arrays, section.values
-    for name, kind in (("train", "f8"), ("validation", "f8"), ("rows", "i8"), ("initial", "f8"), ("units", "f8")):
+    floats = ("train", "validation", "kept", "initial", "units")
+    for name, kind in {"rows": "i8", **dict.fromkeys(floats, "f8")}.items():
         if name not in arrays or arrays[name].ndim != 1 or arrays[name].dtype != np.dtype(kind):
             raise InputError(f"The checkpoint has no array {name!r}.")
     stages = read_stages(content.sections, n_outputs, n_columns)
@@ -193,10 +195,11 @@ def _read(content: Content, n_outputs: int, n_columns: int) -> Progress:
     raw = values.get("raw")
     if (
         lengths != (len(stages), len(stages), 1, 2)
-        or len(arrays["validation"]) > len(stages)
+        or max(len(arrays["validation"]), len(arrays["kept"])) > len(stages)
         or not isinstance(raw, str)
     ):
         raise InputError("The history of the checkpoint does not fit its stages.")
-    history = History(arrays["train"], arrays["validation"], arrays["rows"], len(stages), float(arrays["initial"][0]))
+    initial = float(arrays["initial"][0])
+    history = History(arrays["train"], arrays["validation"], arrays["rows"], len(stages), initial, arrays["kept"])
     units = arrays["units"].tolist()
     return Progress(stages, history, (units[0], units[1]), raw, values.get("stopped") is True)

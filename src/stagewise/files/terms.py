@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 
 from stagewise.errors import InputError
+from stagewise.files.columns import line_arrays, read_lines, read_splines, spline_arrays
 from stagewise.files.container import Section
 from stagewise.files.trees import read_trees, tree_arrays
+from stagewise.learners.columns import Line, Spline
 from stagewise.tree.tree import Tree
 
 __all__ = ["TERMS", "TermKind", "read_stages", "write_stages"]
@@ -30,7 +32,11 @@ class TermKind:
     read: Callable[[Mapping[str, np.ndarray], int], Sequence[Any]]
 
 
-TERMS: dict[str, TermKind] = {"trees": TermKind(Tree, tree_arrays, read_trees)}
+TERMS: dict[str, TermKind] = {
+    "lines": TermKind(Line, line_arrays, read_lines),
+    "splines": TermKind(Spline, spline_arrays, read_splines),
+    "trees": TermKind(Tree, tree_arrays, read_trees),
+}
 """By the name of the section that holds them."""
 
 
@@ -42,9 +48,10 @@ def write_stages(stages: Stages) -> dict[str, Section]:
         what = type(terms[kinds.index("")])
         raise InputError(
             f"The model has terms of the type {what.__module__}.{what.__qualname__}, which cannot be saved: a file "
-            "holds no code. Models of this library's own base learners can."
+            "holds no code. Models of this library's own base learners can (estimator=None); pickle keeps the others."
         )
     present = sorted(set(kinds)) or ["trees"]
+    _check_mixture(present)
     sections = {
         name: Section(
             {"terms": kinds.count(name)},
@@ -68,6 +75,7 @@ def read_stages(sections: Mapping[str, Section], n_outputs: int, n_columns: int)
             raise InputError(
                 f"The model has terms of the kind {str(name)[:40]!r}, which this version of stagewise does not know."
             )
+    _check_mixture(kinds)
     queues = {name: list(TERMS[name].read(sections[name].arrays, n_columns)) for name in kinds}
     total = sum(map(len, queues.values()))
     if count < 0 or count * n_outputs != total:
@@ -84,3 +92,9 @@ def read_stages(sections: Mapping[str, Section], n_outputs: int, n_columns: int)
         ranks = [iter(queues[name]) for name in kinds]
         terms = [next(ranks[k]) for k in order]
     return tuple(tuple(terms[m * n_outputs : (m + 1) * n_outputs]) for m in range(count))
+
+
+def _check_mixture(kinds: Sequence[str]) -> None:
+    """Trees are laid out for prediction all together, so a model is all of them or has none."""
+    if len(kinds) > 1 and "trees" in kinds:
+        raise InputError(f"A model of trees has no other terms; this one has {', '.join(kinds)}.")

@@ -8,7 +8,13 @@ from typing import Any
 from stagewise.errors import InputError, ParameterError
 from stagewise.files.values import read_value, write_value
 from stagewise.losses.base import Loss
-from stagewise.losses.classification import Exponential, LogLoss, MulticlassLogLoss
+from stagewise.losses.classification import (
+    Exponential,
+    LogLoss,
+    MulticlassExponential,
+    MulticlassLogLoss,
+    OneVsRestExponential,
+)
 from stagewise.losses.linked import LINKS, Linked
 from stagewise.losses.regression import AbsoluteError, Gamma, Huber, Poisson, Quantile, SquaredError, Tweedie
 from stagewise.params import check_choice, check_count, check_number
@@ -28,6 +34,8 @@ OURS: dict[type[Loss], dict[str, str]] = {
     LogLoss: {},
     Exponential: {},
     MulticlassLogLoss: {"n_classes": "n_outputs"},
+    MulticlassExponential: {"n_classes": "n_outputs"},
+    OneVsRestExponential: {"n_classes": "n_outputs"},
     Linked: {"objective": "objective", "link": "link", "factor": "factor", "n_outputs": "n_outputs"},
 }
 """Each loss that a file may name, with the arguments of its constructor and the attributes that hold them."""
@@ -77,7 +85,7 @@ def _checked(kind: type[Loss], args: dict[str, Any]) -> Loss:
             elif arg == "factor":
                 check_number(arg, value, 0.0, low_open=True)
             elif arg in ("n_classes", "n_outputs"):
-                check_count(arg, value, 2 if kind is MulticlassLogLoss else 1)
+                check_count(arg, value, 2 if arg == "n_classes" else 1)
             elif arg == "link":
                 check_choice(arg, value, LINKS)
             elif not isinstance(value, str):
