@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import struct
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -872,6 +873,7 @@ TWINS: dict[str, Callable[..., Any]] = {
     "shap.background_words": naive_paths.background_words,
     "split.best_split": best_split,
     "symmetric.grow_symmetric": grow_symmetric,
+    "team.read_cycles": time.perf_counter_ns,
     "votes.one_vs_rest_pairs": one_vs_rest_pairs,
     "votes.samme_pairs": samme_pairs,
 }

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
+import time
+
+import numpy as np
+import pytest
+
+import stagewise as sw
+from estimators.fingerprint import fingerprint
+from stagewise.backends import cpu
 from stagewise.backends.pace import Pace
+from stagewise.kernels.jit import JIT
+from stagewise.kernels.team import read_cycles
 
 
 def test_an_idle_machine_keeps_all_threads():
@@ -45,3 +55,51 @@ def test_one_thread_has_no_choice():
     pace = Pace(1, expected=1.0)
     pace.note(100.0)
     assert pace.threads == 1
+
+
+def test_a_tree_that_is_given_up_counts_as_slow():
+    pace = Pace(2, expected=1.0)
+    pace.note(0.0, given_up=True)
+    assert pace.threads == 1
+
+
+def test_the_deadline_lies_ahead():
+    pace = Pace(2, expected=0.5)
+    time.sleep(0.01)
+    now, deadline = read_cycles(), pace.deadline()
+    if deadline:  # a machine may have no such counter
+        time.sleep(0.02)
+        assert now < read_cycles() < deadline
+
+
+def fit(n_jobs):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(6000, 6))
+    y = (X[:, 0] * X[:, 1] + rng.normal(size=6000) > 0).astype(int)
+    return fingerprint(sw.GradientBoostingClassifier(n_estimators=12, n_jobs=n_jobs).fit(X, y))
+
+
+@pytest.mark.skipif(not JIT, reason="plain Python has one thread")
+def test_a_tree_that_was_given_up_is_the_same_tree(monkeypatch):
+    alone = fit(1)
+    given_up = []
+    note = Pace.note
+
+    def noted(self, seconds, called_off=False):
+        given_up.append(called_off)
+        note(self, seconds, called_off)
+
+    monkeypatch.setattr(cpu, "_WORK_A_THREAD", 1)
+    monkeypatch.setattr(Pace, "deadline", lambda self: 1)
+    monkeypatch.setattr(Pace, "note", noted)
+    assert fit(2) == alone
+    assert True in given_up
+
+
+@pytest.mark.skipif(not JIT, reason="plain Python has one thread")
+def test_threads_may_come_and_go_between_trees(monkeypatch):
+    alone = fit(1)
+    turns = iter([3, 1, 2, 2, 1, 3, 1, 1, 2, 3, 1, 2] * 10)
+    monkeypatch.setattr(cpu, "_WORK_A_THREAD", 1)
+    monkeypatch.setattr(Pace, "threads", property(lambda self: next(turns)))
+    assert fit(3) == alone

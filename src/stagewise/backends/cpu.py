@@ -12,7 +12,7 @@ from stagewise.backends.pace import Pace
 from stagewise.data.dataset import padded_cuts
 from stagewise.kernels.exact import Packing, hash_values, limb_bits, packing, power_above
 from stagewise.kernels.frontier import LEAFWISE, LEVELWISE
-from stagewise.kernels.grow import Shape, Work, grow
+from stagewise.kernels.grow import DEADLINE, Shape, Work, grow
 from stagewise.kernels.harvest import harvest
 from stagewise.kernels.histogram import Bins, Pools
 from stagewise.kernels.leaves import add_leaves, leaf_quantiles, leaf_sums
@@ -205,12 +205,13 @@ class CpuBackend:
             self.clock,
         )
         function = grow_symmetric if params.growth == "symmetric" else grow
-        self.team.active = self._pace.threads
-        began = time.perf_counter()
-        n_nodes = self.team.run(
-            function, self.bins, index, n_rows, chosen, self._limits(chosen, key), shape, self._pools, work, nodes
-        )
-        self._pace.note(time.perf_counter() - began)
+        limits, n_nodes = self._limits(chosen, key), -1
+        while n_nodes < 0:  # a tree that several threads gave up is grown anew by one: the same tree
+            self.team.active = self._pace.threads
+            self.clock[DEADLINE] = self._pace.deadline() if self.team.active > 1 else 0
+            began = time.perf_counter()
+            n_nodes = self.team.run(function, self.bins, index, n_rows, chosen, limits, shape, self._pools, work, nodes)
+            self._pace.note(time.perf_counter() - began, n_nodes < 0)
         self.labels[rest] = n_nodes  # not a node: these rows take no part
         return self._harvest(n_nodes, chosen)
 

@@ -1,13 +1,18 @@
 """How many threads a tree is grown with, judged by the clock.
 
 Threads that wait for each other suffer when other programs hold the cores: every meeting may cost a time slice. So a
-tree that took suspiciously long is followed by one grown alone; whichever was faster is kept, and the other is tried
-again after longer and longer spells. (Both cores busy, a fit of 2.5 s with one thread: 43 s with two, 3.4 s with this.)
+tree that takes suspiciously long is given up and grown by one thread, and so are the next ones; all threads are tried
+again after longer and longer spells. (Both cores busy, a fit of 2.4 s with one thread: 43 s with two that always wait
+for each other, 3.4 s when the slow tree is waited for.)
 
 The model does not depend on any of this: only the time does.
 """
 
 from __future__ import annotations
+
+import time
+
+from stagewise.kernels.team import read_cycles
 
 __all__ = ["Pace"]
 
@@ -24,24 +29,31 @@ class Pace:
         self._together = 0.0  # seconds of the last tree grown by all
         self._alone = 0  # trees still to be grown alone
         self._spell = 8
+        self._began = (time.perf_counter(), read_cycles()) if n_threads > 1 else (0.0, 0)
 
     @property
     def threads(self) -> int:
         """Threads for the next tree."""
         return 1 if self._alone > 0 else self._all
 
-    def note(self, seconds: float) -> None:
-        """Take in how long the tree took that `threads` was asked for."""
+    def deadline(self) -> int:
+        """The cycle count at which several threads give up the tree that they begin now; 0 when it is not known."""
+        seconds, cycles = time.perf_counter() - self._began[0], read_cycles()
+        passed = cycles - self._began[1]
+        return int(cycles + self._limit * passed / seconds) if passed > 0 and seconds > 0.0 else 0
+
+    def note(self, seconds: float, given_up: bool = False) -> None:
+        """Take in how long the tree took that `threads` was asked for, or how long until it was given up."""
         if self._all == 1:
             return
         if self._alone == 0:
             self._together = seconds
-            if seconds > self._limit:
+            if given_up or seconds > self._limit:
                 self._alone = self._spell
                 self._spell *= 4
         elif seconds > self._together:  # alone is no faster: the guess was wrong, or the machine is idle again
             self._alone, self._spell = 0, 8
-            self._limit = max(self._limit, _SUSPICIOUS * self._together)
+            self._limit = max(self._limit, _SUSPICIOUS * seconds)
         else:
             self._alone -= 1
             self._limit = max(self._limit, _SUSPICIOUS * seconds)

@@ -42,11 +42,11 @@ from stagewise.kernels.split import (
     scan_columns,
     unpack,
 )
-from stagewise.kernels.team import barrier, share
+from stagewise.kernels.team import barrier, call_off, share
 
 __all__ = ["Shape", "Work", "grow"]
 
-HISTOGRAM, SPLIT, PARTITION = range(3)  # entries of Work.clock
+HISTOGRAM, SPLIT, PARTITION, DEADLINE = range(4)  # entries of Work.clock
 
 _ALONE = 2048
 """Rows under which one thread divides a node's rows while the others wait: sharing would cost more than it saves."""
@@ -85,7 +85,8 @@ class Work(NamedTuple):
     labels: (
         np.ndarray
     )  # uint16, uint32 (n_rows): the leaf (node number) of each row of a grown tree; others are left alone
-    clock: np.ndarray  # int64 (4): cycles that thread 0 spent on histograms, on split search, on dividing rows
+    clock: np.ndarray  # int64 (4): cycles that thread 0 spent on histograms, split search, dividing rows; and when
+    # several threads give a tree up (0: never), see backends/pace.py
 
 
 @piece
@@ -368,6 +369,9 @@ def grow(tid, n_threads, bins, index, n_rows, packing, limits, shape, pools, wor
         since = tick(work.clock, SPLIT, since, tid)
         if parent < 0:
             break
+        if tid == 0 and n_threads > 1 and 0 < work.clock[DEADLINE] < since:
+            call_off(work.gate)
+            return -1
         if partition_node(bins, nodes, parent, work, tid, n_threads):
             return -1
         tick(work.clock, PARTITION, since, tid)

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from stagewise.kernels.jit import JIT, atomic_add, atomic_load, device, yield_core
+from stagewise.kernels.jit import JIT, atomic_add, atomic_load, cycles, device, kernel, yield_core
 
-__all__ = ["ABORT", "GATE_SIZE", "Team", "available_cores", "barrier", "share"]
+__all__ = ["ABORT", "GATE_SIZE", "Team", "available_cores", "barrier", "call_off", "read_cycles", "share"]
 
 GATE_SIZE = 24
 """int64 words of a gate: arrivals at 0, generation at 8, abort flag at 16; one cache line each."""
@@ -47,6 +47,18 @@ def barrier(gate, n_threads):
                     return True
                 yield_core()
     return atomic_load(gate, 16) != 0
+
+
+@device
+def call_off(gate):
+    """End the work of all threads: each returns from its next barrier."""
+    atomic_add(gate, 16, 1)
+
+
+@kernel
+def read_cycles():
+    """The counter that deadlines inside kernels are compared with."""
+    return cycles()
 
 
 @device
