@@ -146,15 +146,9 @@ def boost(
             delta = rule.delta(raw, sampler.all.index)
             pairs = maker(raw, _option(loss, delta))
         end = len(stages) if found is not None and found.stopped else params.n_estimators
-        monitor = Monitor(
-            params.n_estimators,
-            params.patience,
-            params.tol,
-            callbacks,
-            pairs.deviance if history is None else history.initial,
-            history,
-            on_train=problem.validation is None,
-        )
+        start = pairs.deviance if history is None else history.initial
+        on_train = problem.validation is None
+        monitor = Monitor(params.n_estimators, params.patience, params.tol, callbacks, start, history, on_train)
         try:
             for stage in range(len(stages), end):
                 rows = sampler(stage)
