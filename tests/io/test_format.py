@@ -110,7 +110,7 @@ def test_callbacks_are_left_out_and_other_code_is_refused():
 
 @pytest.mark.parametrize("thing", [object(), None, "text", np.zeros(3)])
 def test_only_models_are_saved(thing):
-    with pytest.raises(TypeError, match="cannot be saved; what can: AdaBoostClassifier, .*GradientBoosting"):
+    with pytest.raises(TypeError, match=r"cannot be saved; what can: AdaBoostClassifier, .*GradientBoosting"):
         dumps(thing)
     with pytest.raises(InputError, match="not fitted yet"):
         dumps(sw.GradientBoostingRegressor())
