@@ -7,7 +7,7 @@ to a whole block of rows at a time, without a branch or a gather, which the comp
 
 Symmetric trees: the tests of the levels are the bits of the leaf's number.
 
-Larger trees, and single rows: a walk from node to child of a fixed number of steps; leaves point to themselves.
+Larger trees, and single rows: a walk from node to child; leaves point to themselves.
 """
 
 from __future__ import annotations
@@ -41,6 +41,10 @@ TESTS = 6
 
 BLOCK = 256
 """Rows of a block: the leaf words and six columns of values stay in the first-level cache."""
+
+
+_ABREAST = 16
+"""Rows that walk down a tree side by side, so that none waits for the memory of another."""
 
 
 class Walks(NamedTuple):
@@ -231,43 +235,64 @@ def predict_masks(tid, n_threads, X, masks, t0, t1, columns, words, out):
                 target[r] += masks.value[first + np.int64(trailing_zeros(np.uint64(word[r])))]
 
 
+@piece
+def child(X, i, feature, threshold, missing_left, left, k):
+    """The child of node k that row i goes to; a leaf's is itself."""
+    v = X[i, np.uint64(feature[k])]
+    right = (v > threshold[k]) | ((v != v) & (missing_left[k] == 0))
+    return np.uint64(left[k]) + np.uint64(right)
+
+
 @device
-def step(X, i, walks, s, k):
-    """The child of node k that row i goes to."""
-    v = X[i, walks.feature[s + k]]
-    right = (v > walks.threshold[s + k]) | ((v != v) & (walks.missing_left[s + k] == 0))
-    return walks.left[s + k] + right
+def walk_down(X, first, n, feature, threshold, missing_left, left, at):
+    """at[r] = the leaf of row first + r, for n rows side by side, until none of them moves any more."""
+    for r in range(n):
+        at[r] = 0
+    moved = np.uint64(1)
+    while moved != np.uint64(0):
+        moved = np.uint64(0)
+        for r in range(n):
+            k = at[r]
+            to = child(X, first + r, feature, threshold, missing_left, left, k)
+            moved |= to ^ k
+            at[r] = to
 
 
 @kernel
 def predict_walks(tid, n_threads, X, walks, t0, t1, out):
-    """The same by walking; for trees of more than 64 leaves and for few rows."""
+    """The same by walking; for trees of more than 64 leaves and for few rows.
+
+    A block of rows goes through one tree after the other, whose nodes stay in the first-level cache meanwhile.
+    """
     k0, k1 = share(0, X.shape[0], tid, n_threads)
-    at = np.zeros(16, np.int64)
-    for a in range(k0, k1, 16):
-        n = min(16, k1 - a)
+    at = np.zeros(_ABREAST, np.uint64)
+    for a in range(k0, k1, BLOCK):
+        stop = min(a + BLOCK, k1)
         for t in range(t0, t1):
-            s = walks.start[t]
-            at[:] = 0
-            for _ in range(walks.depth[t]):
+            s, e, target = walks.start[t], walks.start[t + 1], out[walks.output[t]]
+            feature, threshold, value = walks.feature[s:e], walks.threshold[s:e], walks.value[s:e]
+            missing_left, left = walks.missing_left[s:e], walks.left[s:e]
+            for b in range(a, stop, _ABREAST):
+                n = min(_ABREAST, stop - b)
+                walk_down(X, b, n, feature, threshold, missing_left, left, at)
                 for r in range(n):
-                    at[r] = step(X, a + r, walks, s, at[r])
-            target = out[walks.output[t]]
-            for r in range(n):
-                target[a + r] += walks.value[s + at[r]]
+                    target[b + r] += value[at[r]]
 
 
 @kernel
 def tree_leaves(tid, n_threads, X, walks, out):
     """out[row, tree] = the node number of the leaf that the row ends in."""
     k0, k1 = share(0, X.shape[0], tid, n_threads)
+    at = np.zeros(_ABREAST, np.uint64)
     for t in range(walks.depth.shape[0]):
-        s = walks.start[t]
-        for i in range(k0, k1):
-            k = np.int64(0)
-            for _ in range(walks.depth[t]):
-                k = step(X, i, walks, s, k)
-            out[i, t] = k
+        s, e = walks.start[t], walks.start[t + 1]
+        feature, threshold = walks.feature[s:e], walks.threshold[s:e]
+        missing_left, left = walks.missing_left[s:e], walks.left[s:e]
+        for b in range(k0, k1, _ABREAST):
+            n = min(_ABREAST, k1 - b)
+            walk_down(X, b, n, feature, threshold, missing_left, left, at)
+            for r in range(n):
+                out[b + r, t] = at[r]
 
 
 @device
