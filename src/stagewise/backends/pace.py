@@ -2,8 +2,8 @@
 
 Threads that wait for each other suffer when other programs hold the cores: every meeting may cost a time slice. So a
 tree that takes suspiciously long is given up and grown by one thread, and so are the next ones; all threads are tried
-again after longer and longer spells. (Both cores busy, a fit of 2.4 s with one thread: 43 s with two that always wait
-for each other, 3.4 s when the slow tree is waited for.)
+again after longer and longer spells. (Both cores busy, a fit of 2.1 s with one thread: 43 s with two that always wait
+for each other, 3.4 s when the slow tree is waited for, 2.1 s with this.)
 
 The model does not depend on any of this: only the time does.
 """
