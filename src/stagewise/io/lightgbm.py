@@ -267,18 +267,18 @@ def _with_zeros(grove: Grove, against: np.ndarray, where: str) -> Grove:
         nodes.append([old, float(grove.threshold[old]), bool(grove.missing_left[old]), -1, -1, share])
         return len(nodes) - 1
 
-    todo = [copy_of(0, 1.0)]
-    while todo:
+    waiting = [copy_of(0, 1.0)]
+    while waiting:
         if len(nodes) > _MOST_GROWTH * len(grove.left):
             raise InputError(f"{where} takes zeros for missing in so many splits that it cannot be written out.")
-        at = todo.pop()
+        at = waiting.pop()
         old, threshold, *_, share = nodes[at]
         left, right = int(grove.left[old]), int(grove.right[old])
         if left < 0:
             continue
         if not against[old]:
             nodes[at][3:5] = pair = [copy_of(left, share), copy_of(right, share)]
-            todo += pair
+            waiting += pair
             continue
         parts = [copy_of(child, 0.5 * share) for child in (left, right, left, right)]  # from left to right
         two, three = copy_of(old, share), copy_of(old, share)
@@ -287,7 +287,7 @@ def _with_zeros(grove: Grove, against: np.ndarray, where: str) -> Grove:
         links = [[parts[0], two], [parts[1], three], parts[2:]]
         for node, bound, side, own in zip((at, two, three), tests, with_zeros, links, strict=True):
             nodes[node] = [old, bound, side, *own, share]
-        todo += parts
+        waiting += parts
     source, bounds, sides, lefts, rights, shares = (np.array(own) for own in zip(*nodes, strict=True))
     return Grove(
         root=np.zeros(1, np.int64),
