@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -17,6 +17,10 @@ class Tree:
 
     Rows with value <= threshold go left. Rows whose value is missing go left where missing_left is set: the side that
     gained more in training or, when nothing was missing there, the side with more rows (ties: left).
+
+    A split by a set of categories has subset >= 0, the row of `sets` to ask: a row with code c goes left when bit c is
+    set (bit c % 64 of word c // 64; words that are not there are 0). Its threshold and cut are 0. The value of a
+    categorical column is the code as a float, NaN for what is missing or was not seen in training.
     """
 
     feature: np.ndarray  # int32, -1 for leaves
@@ -29,6 +33,8 @@ class Tree:
     count: np.ndarray  # int64: training rows
     cover: np.ndarray  # float64: their weight
     depth: np.ndarray  # int32
+    subset: np.ndarray = field(default_factory=lambda: np.empty(0, np.int32))  # int32, -1; empty: no sets at all
+    sets: np.ndarray = field(default_factory=lambda: np.empty((0, 4), np.uint64))  # uint64 (n_sets, n_words)
 
     @property
     def n_nodes(self) -> int:
