@@ -29,7 +29,7 @@ class Structure:
         return self.decay * old + (1.0 - self.decay) * new
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class _Kept(Tree):
     """A tree whose leaves remember what they were; those that no row reaches stay as they are."""
 
