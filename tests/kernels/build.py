@@ -16,6 +16,7 @@ import naive
 from stagewise.backends import cpu
 from stagewise.backends.cpu import CpuBackend
 from stagewise.boosting.pairs import NO_UPDATE
+from stagewise.kernels.bundles import NO_BUNDLES
 from stagewise.kernels.exact import Packing, limb_bits, limbs_total, power_above
 from stagewise.kernels.histogram import Bins, histogram_of_rows
 from stagewise.kernels.jit import JIT
@@ -480,7 +481,7 @@ def same_tree(grown: Grown, nodes: list[naive.Node], chosen: Packing, symmetric:
 def partitioned(column: np.ndarray, cut: int, missing_left: bool, rows: np.ndarray, n_left: int) -> np.ndarray:
     """The rows after a division, those on the left first."""
     out = np.full(len(rows), 0xFFFFFFFF, np.uint32)
-    partition_rows(column, cut, missing_left, rows, n_left, out)
+    partition_rows(column, NO_BUNDLES, 0, cut, missing_left, rows, n_left, out)
     return out
 
 
@@ -523,7 +524,7 @@ def split_of(
     out = np.full(N_FIELDS, -9, np.int64)
     limits = backend._limits(chosen, np.uint64(key))
     gain = best_split(
-        pools, wide, 0, backend.bins.n_bins, node, tuple(int(t) for t in totals), limits, chosen,
+        pools, wide, 0, backend.bins, node, tuple(int(t) for t in totals), limits, chosen,
         np.zeros(256), out,
     )  # fmt: skip
     fields = [int(out[k]) for k in (COLUMN, BIN, MISSING_LEFT, GRAD_LEFT, HESS_LEFT, COUNT_LEFT)]

@@ -3,6 +3,7 @@
     an array, lists, anything with __array__  ->  _read_array  ┐
                                                                ├  Table (a matrix, or columns)
     an eager frame that narwhals knows        ->  _read_frame  ┘
+    a scipy.sparse matrix or array            ->  read_sparse  -  Table (its entries)
 
 A 1 M x 28 float matrix is taken as it is in microseconds: no copy and no look at its cells. Missing is NaN; infinite
 values are legal.
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +21,7 @@ import numpy.typing as npt
 
 from stagewise.data.cells import Floats, is_sparse, to_floats, unmask
 from stagewise.data.frame import column_names, frame_floats, open_frame
+from stagewise.data.sparse import Sparse, read_sparse
 from stagewise.errors import InputError, InputTypeError
 
 if TYPE_CHECKING:
@@ -44,6 +46,7 @@ class Schema:
 
     n_columns: int
     names: tuple[str, ...] | None
+    zeros_missing: bool = False  # a zero is no value: it says that there is none
 
     def check(self, table: Table, estimator_name: str = "the model") -> None:
         """Raise InputError unless `table` has the columns of this schema, by name and order, or at least by number.
@@ -72,10 +75,11 @@ class Schema:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Table:
-    """Numeric columns with names; a missing value is NaN. Exactly one of `matrix` and `columns` is set.
+    """Numeric columns with names; a missing value is NaN. Exactly one of `matrix`, `columns`, `entries` is set.
 
     matrix: (n_rows, n_columns), C-contiguous, float32 or float64; or None.
     columns: n_columns contiguous arrays (n_rows,), each float32 or float64; or None.
+    entries: a sparse matrix, of which nothing but the stored entries is ever laid out in training and prediction.
     names: n_columns names, or None when the input had none.
 
     Arrays made by `read_table` are aligned, in native byte order and read-only. Many of them are the user's own
@@ -87,11 +91,13 @@ class Table:
     names: tuple[str, ...] | None
     n_rows: int
     n_columns: int
+    entries: Sparse | None = None
+    zeros_missing: bool = False
 
     @property
     def schema(self) -> Schema:
         """The part of the table that a model remembers."""
-        return Schema(self.n_columns, self.names)
+        return Schema(self.n_columns, self.names, self.zeros_missing)
 
     def column(self, j: int) -> Floats:
         """Column `j` as a 1-D array (n_rows,), a strided view if the table is one matrix."""
@@ -105,14 +111,18 @@ class Table:
         rows = np.asarray(rows)
         if rows.ndim != 1 or rows.dtype.kind not in "iu":
             raise InputTypeError(f"rows must be a 1-D array of integers, not {rows.ndim}-D of {rows.dtype}.")
+        if self.entries is not None:
+            return replace(self, entries=self.entries.take(rows), n_rows=len(rows))
         matrix = None if self.matrix is None else _frozen(self.matrix[rows])
         columns = None if self.columns is None else tuple(_frozen(column[rows]) for column in self.columns)
-        return Table(matrix, columns, self.names, len(rows), self.n_columns)
+        return replace(self, matrix=matrix, columns=columns, n_rows=len(rows))
 
     def to_matrix(self) -> Floats:
         """All cells as one C-contiguous array (n_rows, n_columns): float32 if every column is, else float64."""
         if self.matrix is not None:
             return self.matrix
+        if self.entries is not None:
+            return _frozen(self.entries.dense())
         assert self.columns is not None
         narrow = all(column.dtype == np.float32 for column in self.columns)
         out: Floats = np.empty((self.n_rows, self.n_columns), np.float32 if narrow else np.float64)
@@ -123,17 +133,45 @@ class Table:
         return _frozen(out)
 
 
-def read_table(X: object, *, like: Schema | None = None, estimator_name: str = "the model") -> Table:
+def read_table(
+    X: object, *, like: Schema | None = None, estimator_name: str = "the model", zeros_missing: bool = False
+) -> Table:
     """Whatever holds numbers in rows and columns, as a Table; `X` itself is never changed.
 
-    X: (n_rows, n_columns), at least 1 x 1: a NumPy array, anything `np.asarray` reads, or an eager frame of any
-    library narwhals knows. `like` is the schema of a fitted model that X must fit; `estimator_name` is its name in
-    messages.
+    X: (n_rows, n_columns), at least 1 x 1: a NumPy array, anything `np.asarray` reads, a scipy.sparse matrix, or an
+    eager frame of any library narwhals knows. `like` is the schema of a fitted model that X must fit; `estimator_name`
+    is its name in messages. zeros_missing (that of the schema, if there is one): zeros are read as missing values.
     """
+    zeros_missing = zeros_missing if like is None else like.zeros_missing
+    if is_sparse(X):
+        return _read_sparse(X, like, estimator_name, zeros_missing)
     frame = open_frame(X)
     if frame is None:
-        return _read_array(_as_array(X), like, estimator_name)
-    return _read_frame(frame, like, estimator_name)
+        table = _read_array(_as_array(X), like, estimator_name)
+    else:
+        table = _read_frame(frame, like, estimator_name)
+    return _without_zeros(table) if zeros_missing else table
+
+
+def _read_sparse(X: Any, like: Schema | None, estimator_name: str, zeros_missing: bool) -> Table:
+    """A table from a scipy.sparse matrix or array."""
+    if X.ndim == 2:
+        _check_not_empty(X.shape)
+        if like is not None:
+            like.check_names(None, X.shape[1], estimator_name)
+    entries = read_sparse(X, zeros_missing, _TEXT_HINT)
+    return Table(None, None, None, *entries.shape, entries, zeros_missing)
+
+
+def _without_zeros(table: Table) -> Table:
+    """The table with NaN for every zero."""
+
+    def cleared(values: Floats) -> Floats:
+        return _frozen(np.where(values == 0.0, values.dtype.type(np.nan), values))
+
+    matrix = None if table.matrix is None else cleared(table.matrix)
+    columns = None if table.columns is None else tuple(map(cleared, table.columns))
+    return replace(table, matrix=matrix, columns=columns, zeros_missing=True)
 
 
 def _read_frame(frame: Frame, like: Schema | None, estimator_name: str) -> Table:
@@ -175,11 +213,6 @@ def _as_array(X: object) -> npt.NDArray[Any]:
         return unmask(X)
     if isinstance(X, np.ndarray):
         return X
-    if is_sparse(X):
-        raise InputTypeError(
-            "Sparse data was passed for X, but dense data is required: sparse matrices are not supported yet. Use "
-            "X.toarray() to convert it to a dense array."
-        )
     try:
         values = np.asarray(X)
         if values.dtype.kind in "US" and isinstance(X, list | tuple):
