@@ -90,7 +90,7 @@ class CpuBackend:
         self._keys = np.empty(0, np.uint64)
         self._key_counts = np.empty(0, np.int64)
         self._padded_cuts = padded_cuts(cuts)
-        self._pace = Pace(self.team.n_threads, 1e-9 * tree_work(self.n_training, self.n_columns, params))
+        self._pace = Pace(self.team.n_threads, 1e-9 * tree_work(self.n_training, len(bins.n_bins), params))
         self._make_room()
 
     def __enter__(self) -> CpuBackend:

@@ -117,14 +117,21 @@ def _bundles(assigned: np.ndarray, size: np.ndarray, default: np.ndarray, n_bins
     alone = np.diff(start) == 1
     own = np.where(alone[place], 0, size)
     codes_before = np.append(0, np.cumsum(own[member]))
+    n_codes = np.diff(codes_before[start])
+    before = codes_before[:-1] - np.repeat(codes_before[start[:-1]], np.diff(start))  # of a member, in its bundle
+    # base codes of neighbouring columns in different cache lines, eight entries each: see kernels/bundles.py
+    wanted = 8 * (5 * np.arange(len(alone)) % 31) % (n_codes + 1)
+    base = np.minimum.reduceat(np.where(before >= np.repeat(wanted, np.diff(start)), before, 255), start[:-1])
+    base = np.minimum(base, n_codes)
     first = np.empty(len(size), np.int64)
-    first[member] = 1 + codes_before[:-1] - codes_before[start[:-1]][place[member]]
-    first[alone[place]] = 0
+    first[member] = before + (before >= np.repeat(base, np.diff(start)))
+    first[alone[place]] = -1
     single = np.maximum.reduceat((own != 1)[member].astype(np.int64), start[:-1]) == 0
     with_missing = np.maximum.reduceat((own == n_bins)[member].astype(np.int64), start[:-1]) == 1
     kind = np.where(alone, PLAIN, np.where(single, SINGLE, np.where(with_missing, WITH_MISSING, MIXED)))
     return Bundles(
         kind=kind.astype(np.int64),
+        base=base.astype(np.int64),
         start=start.astype(np.int64),
         member=member.astype(np.int64),
         column=place.astype(np.int64),
@@ -168,7 +175,7 @@ def unbundled(bins: Bins) -> Bins:
     by_column, by_row = np.empty((n_features, n_rows), np.uint8), np.empty(n_rows * stride, np.uint8)
     for j in range(n_features):
         codes = bins.by_column[bundles.column[j]]
-        if bundles.first[j] > 0:
+        if bundles.first[j] >= 0:
             d, n, size = int(bundles.default[j]), int(bundles.n_bins[j]), int(bundles.size[j])
             table = np.full(256, MISSING if d == n else d, np.uint8)
             own = np.delete(np.arange(n), d) if d < n else np.arange(n)

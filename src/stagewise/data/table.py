@@ -117,6 +117,10 @@ class Table:
         columns = None if self.columns is None else tuple(_frozen(column[rows]) for column in self.columns)
         return replace(self, matrix=matrix, columns=columns, n_rows=len(rows))
 
+    def rows(self) -> Floats | Sparse:
+        """The table as prediction takes it: one matrix, dense or sparse."""
+        return self.to_matrix() if self.entries is None else self.entries
+
     def to_matrix(self) -> Floats:
         """All cells as one C-contiguous array (n_rows, n_columns): float32 if every column is, else float64."""
         if self.matrix is not None:

@@ -135,7 +135,7 @@ class BaseGradientBoosting(TableEstimator):
             before=before,
             raw=raw,
         )
-        method, threads = gradient_boosting(tree), threads_for(n, f, tree, n_jobs)
+        method, threads = gradient_boosting(tree), threads_for(n, len(dataset.bins.n_bins), tree, n_jobs)
         model = boost(problem, method, params, self._callbacks(), threads, checkpoints)
         self._keep(model)
         return self
@@ -182,7 +182,7 @@ class BaseGradientBoosting(TableEstimator):
             validation=None,
             before=None,
             raw=None,
-            structure=Structure(old.stages, old.initial, table.to_matrix(), share),
+            structure=Structure(old.stages, old.initial, table.rows(), share),
         )
         made._keep(replace(boost(problem, gradient_boosting(tree), params, [], n_jobs), cuts=old.cuts))
         return made
@@ -278,7 +278,7 @@ class BaseGradientBoosting(TableEstimator):
         offset = read_init_score(score, table.n_rows, loss.n_outputs)
         raw = None
         if before is not None:
-            raw = before.raw(table.to_matrix(), n_jobs, offset)
+            raw = before.raw(table.rows(), n_jobs, offset)
         bins = bin_table(table, dataset.cuts, n_jobs)
         return Validation(bins, _NO_ROWS, target, np.empty(0) if weights is None else weights, offset, raw)
 
@@ -312,4 +312,4 @@ class BaseGradientBoosting(TableEstimator):
         if table is None:
             how = "warm_start" if self._first is None else "init_model"
             raise InputError(f"{how} needs the values of X, which a Dataset does not keep; pass X and y instead.")
-        return before.raw(table.to_matrix(), n_jobs, offset)
+        return before.raw(table.rows(), n_jobs, offset)

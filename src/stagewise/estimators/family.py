@@ -132,7 +132,7 @@ class BaseFamily(TableEstimator):
             if dataset is None:
                 dataset = Dataset(table, None, weight, max_bins=max_bins, n_jobs=n_jobs)
             bins, cuts, schema, marginals = dataset.bins, dataset.cuts, dataset.schema, dataset.marginals
-            threads = threads_for(n, f, tree, n_jobs)
+            threads = threads_for(n, len(bins.n_bins), tree, n_jobs)
         elif table is None:
             raise InputError("this learner needs the values of X, which a Dataset does not keep; pass X and y instead.")
         else:

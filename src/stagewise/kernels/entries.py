@@ -199,7 +199,7 @@ def write_bundles(tid, n_threads, gate, bundles, start, rows, codes, default, ou
             break
         target = out[c]
         plain = bundles.kind[c] == PLAIN
-        fill = default[bundles.member[bundles.start[c]]] if plain else 0
+        fill = np.int64(default[bundles.member[bundles.start[c]]]) if plain else bundles.base[c]
         for i in range(target.shape[0]):
             target[i] = fill
         for m in range(bundles.start[c], bundles.start[c + 1]):
@@ -209,7 +209,7 @@ def write_bundles(tid, n_threads, gate, bundles, start, rows, codes, default, ou
                 code = np.int64(codes[k])
                 if plain:
                     target[rows[k]] = code
-                elif code != default[j] and target[rows[k]] == 0:
+                elif code != default[j] and target[rows[k]] == fill:
                     target[rows[k]] = lo + (n - 1 if code == 255 else code - np.int64(code > d))
 
 

@@ -156,7 +156,7 @@ def take_split(bins, nodes, node, found, limits, packing, pools):
     wide, slot = is_wide(state, node, packing), state[node, SLOT]
     column = physical_column(bins.bundles, j)
     first, second, miss, miss_second = running_sums(pools, wide, slot, column, bins.n_bins[column])
-    if bins.bundles.column.shape[0] > 0 and bins.bundles.first[j] > 0:
+    if bins.bundles.column.shape[0] > 0 and bins.bundles.first[j] >= 0:
         word, more_word = (
             left_word(first, bins.bundles, j, b, side == 1),
             left_word(second, bins.bundles, j, b, side == 1),
