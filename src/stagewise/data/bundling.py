@@ -95,9 +95,10 @@ def find_bundles(found: Codes, conflict_rate: float, usual: np.ndarray | None = 
     size[missing & (default > 0) & (default < n_bins)] = -1
     if usual is not None:
         size[~usual] = -1
-    most = int(conflict_rate * found.n_rows)
     best, fewest = np.empty(0, np.int64), n_columns + 1
-    for order in (np.arange(n_columns), np.argsort(-counts, kind="stable")):
+    tries = [(most, order) for most in sorted({0, int(conflict_rate * found.n_rows)}) for order in ("given", "dense")]
+    for most, first in tries:  # conflicts are allowed only where they save a column
+        order = np.arange(n_columns) if first == "given" else np.argsort(-counts, kind="stable")
         out = np.empty(n_columns, np.int64)
         marks = np.zeros((found.n_rows, WORDS), np.uint64)
         n = assign_bundles(

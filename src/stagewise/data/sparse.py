@@ -44,7 +44,8 @@ class Sparse:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        return np.dtype(self.matrix.dtype)
+        kind: np.dtype[Any] = self.matrix.dtype
+        return kind
 
     def by_column(self) -> Entries:
         return _entries(self.matrix.tocsc())

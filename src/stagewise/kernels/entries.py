@@ -152,12 +152,12 @@ def assign_bundles(start, rows, codes, default, size, order, most, marks, out):
         for q in range(slots):
             fits = name[q] >= 0 and size[j] <= codes_left[q] and spent[q] + meets[q] <= most
             if fits and (q == last or chosen < 0 or (chosen != last and name[q] < name[chosen])):
-                chosen = q
+                chosen = np.int64(q)
         if chosen < 0:
             chosen = np.int64(0)  # a free slot, else the one with the least room
             for q in range(slots):
                 if name[chosen] >= 0 and (name[q] < 0 or codes_left[q] < codes_left[chosen]):
-                    chosen = q
+                    chosen = np.int64(q)
             close_bundle(chosen, start, rows, members, tail, marks)
             name[chosen], codes_left[chosen], rows_left[chosen], spent[chosen] = n, 254, n_rows, 0
             meets[chosen] = 0

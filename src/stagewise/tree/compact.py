@@ -1,7 +1,7 @@
 """Trees renumbered to the columns that they look at, for the rows of a sparse matrix.
 
-A model looks at some hundreds of columns, whatever the width of the table. Blocks of rows are laid out for these columns
-alone, and go the way of dense rows: the same sums in the same order.
+A model looks at some hundreds of columns, whatever the width of the table. Blocks of rows are laid out for these
+columns alone, and go the way of dense rows: the same sums in the same order.
 """
 
 from __future__ import annotations
