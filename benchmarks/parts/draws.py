@@ -1,8 +1,8 @@
 """Held-out loss on the generated workloads, as a mean over several draws of each.
 
 One draw says little: the problem of A, C, E and H has a saddle (x₀·x₁) in it, where the first split of a tree gains
-next to nothing and is decided by noise, so that two correct libraries end up to 2 % apart, either way. Large workloads are
-made smaller here, since what is compared is the trees and not the time.
+next to nothing and is decided by noise, so that two correct libraries end up to 2 % apart, either way. Large workloads
+are made smaller here, since what is compared is the trees and not the time.
 """
 
 from __future__ import annotations
