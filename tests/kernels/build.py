@@ -20,8 +20,8 @@ from stagewise.boosting.pairs import NO_UPDATE
 from stagewise.kernels.exact import Packing, limb_bits, limbs_total, power_above
 from stagewise.kernels.histogram import Bins, histogram_of_rows
 from stagewise.kernels.jit import JIT
-from stagewise.kernels.lookups import walk_sets
 from stagewise.kernels.leaves import EXPONENTIAL, LOG_RATIO, NEWTON, leaf_quantiles, leaf_sums
+from stagewise.kernels.lookups import walk_sets
 from stagewise.kernels.pairs import CHUNK, Update, quantize
 from stagewise.kernels.partition import partition_rows
 from stagewise.kernels.predict import (

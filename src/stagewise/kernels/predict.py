@@ -235,7 +235,7 @@ def nth_test(masks, k, x, missing):
 
 @kernel
 def predict_masks(tid, n_threads, X, masks, t0, t1, columns, codes, words, out):
-    """out[output, row] += the leaf values of trees t0..t1. columns (n_threads, 2, f, BLOCK), codes and words are scratch.
+    """out[output, row] += the leaf values of trees t0..t1. columns (n_threads, 2, f, BLOCK), codes, words: scratch.
 
     Six tests a step, half the loads and stores of one by one: 9.8 ms for 100,000 rows and 100 trees of 31 leaves, where
     four take 11.5. (Written out, as the compiler needs it.)
