@@ -55,6 +55,11 @@ class Subject:
         return cls(model, estimator, names, outputs, level_names(model))
 
     @property
+    def coded(self) -> frozenset[int]:
+        """Columns of categories whose level table the model has."""
+        return frozenset(np.flatnonzero(self.model.schema.in_sets).tolist())
+
+    @property
     def n_threads(self) -> int:
         return job_count(getattr(self.estimator, "n_jobs", None), available_cores())
 
