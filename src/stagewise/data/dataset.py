@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from stagewise.data.binning import find_cuts
-from stagewise.data.table import Schema, Table, read_table
+from stagewise.data.binning import Marginal, find_cuts, integer_weights
+from stagewise.data.categories import FROM_DTYPE, MOST_CODES, pooled
+from stagewise.data.table import Table, read_table
 from stagewise.data.target import read_weights
 from stagewise.errors import InputError
 from stagewise.kernels.binning import bin_column, bin_matrix, interleave
@@ -30,12 +31,20 @@ class Dataset:
 
     X: any table (NumPy, pandas, polars, Arrow); y: target or labels, needed for `fit(dataset)`.
     max_bins: 2 to 255. n_jobs: threads for binning; the result does not depend on it.
+    categorical_features: as in `GradientBoostingRegressor`.
     """
 
     def __init__(
-        self, X: Any, y: Any = None, sample_weight: Any = None, *, max_bins: int = 255, n_jobs: int | None = None
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        max_bins: int = 255,
+        n_jobs: int | None = None,
+        categorical_features: Any = FROM_DTYPE,
     ) -> None:
-        table = X if isinstance(X, Table) else read_table(X)
+        table = X if isinstance(X, Table) else read_table(X, categorical=categorical_features)
         if table.n_rows >= 2**31:  # row numbers and the packing of gradients have room for fewer
             raise InputError(f"X has {table.n_rows:,} rows; at most 2,147,483,647 can be trained on at once.")
         max_bins = check_count("max_bins", max_bins, 2, 255)
@@ -45,8 +54,9 @@ class Dataset:
         self.max_bins = max_bins
         self.n_rows = table.n_rows
         self.n_columns = table.n_columns
-        self.schema = Schema(table.n_columns, table.names)
-        self.cuts, self.marginals = find_cuts(table, self.sample_weight, max_bins, threads)
+        table = pool_table(table)
+        self.schema = table.schema
+        self.cuts, self.marginals = _divided(table, self.sample_weight, max_bins, threads)
         self.bins = bin_table(table, self.cuts, threads)
 
     @property
@@ -57,6 +67,38 @@ class Dataset:
     def __repr__(self) -> str:
         bins = int(self.bins.n_bins.sum())
         return f"Dataset({self.n_rows:,} rows × {self.n_columns:,} columns, {bins:,} bins)"
+
+
+def pool_table(table: Table) -> Table:
+    """The table with at most 255 codes in a categorical column: where there are more levels, rare ones share a code."""
+    changed = {}
+    for j, levels in enumerate(table.levels):
+        if levels is not None and levels.n_codes > MOST_CODES:
+            cells = table.column(j)
+            own = pooled(levels, np.bincount(cells[~np.isnan(cells)].astype(np.int64), minlength=levels.n_codes))
+            codes = np.append(own.numbers, np.nan).astype(np.float32)
+            changed[j] = own, codes[np.where(np.isnan(cells), -1, cells).astype(np.int64)]
+    return table.with_columns(changed) if changed else table
+
+
+def _divided(
+    table: Table, weight: np.ndarray | None, max_bins: int, n_threads: int
+) -> tuple[tuple[np.ndarray, ...], tuple[Marginal, ...]]:
+    """Cut points and distribution of every column. Codes have a bin each, whatever max_bins says."""
+    cuts, marginals = map(list, find_cuts(table, weight, max_bins, n_threads))
+    whole = None if weight is None else integer_weights(weight)
+    for j in np.flatnonzero(table.schema.in_sets).tolist():
+        levels, cells = table.levels[j], table.column(j)
+        assert levels is not None
+        known = ~np.isnan(cells)
+        shares = np.bincount(
+            cells[known].astype(np.int64), None if whole is None else whole[known], minlength=levels.n_codes
+        )
+        total = float(len(cells) if whole is None else whole.sum())
+        cuts[j] = np.arange(max(0, levels.n_codes - 1), dtype=np.float64)
+        missing = (total - float(shares.sum())) / total
+        marginals[j] = Marginal(np.arange(levels.n_codes, dtype=np.float64), shares / total, missing)
+    return tuple(cuts), tuple(marginals)
 
 
 def padded_cuts(cuts: tuple[np.ndarray, ...]) -> np.ndarray:

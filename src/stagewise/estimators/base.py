@@ -18,7 +18,7 @@ from stagewise.boosting.methods import gradient_boosting
 from stagewise.boosting.model import Model
 from stagewise.boosting.sampling import smallest_hashes
 from stagewise.data.dataset import Dataset, bin_table
-from stagewise.data.table import Table, read_table
+from stagewise.data.table import Schema, Table, read_table
 from stagewise.data.target import read_init_score, read_weights
 from stagewise.errors import InputError, ParameterError
 from stagewise.estimators.table import TableEstimator
@@ -139,6 +139,14 @@ class BaseGradientBoosting(TableEstimator):
         model = boost(problem, method, params, self._callbacks(), threads, checkpoints)
         self._keep(model)
         return self
+
+    def _read_new(self, X: Any) -> Table:
+        """As `_read_table`; a model to go on from brings its level tables, and a column stays what it was there."""
+        first = self._first or (self if self.warm_start and hasattr(self, "model_") else None)
+        if first is None:
+            return super()._read_new(X)
+        schema: Schema = getattr(first, "model_", first).schema
+        return read_table(X, like=schema, estimator_name=type(self).__name__) if schema.coded else read_table(X)
 
     @contextmanager
     def _going_on_from(self, init_model: Any) -> Iterator[None]:

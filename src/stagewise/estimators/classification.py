@@ -73,6 +73,7 @@ class GradientBoostingClassifier(LabelClassifier, BaseGradientBoosting):
         max_features: Any = 1.0,
         max_features_tree: Any = 1.0,
         max_bins: int = 255,
+        categorical_features: Any = "from_dtype",
         class_weight: Any = None,
         misclassification_cost: Any = None,
         early_stopping: bool | str = "auto",
@@ -103,6 +104,7 @@ class GradientBoostingClassifier(LabelClassifier, BaseGradientBoosting):
         self.max_features = max_features
         self.max_features_tree = max_features_tree
         self.max_bins = max_bins
+        self.categorical_features = categorical_features
         self.class_weight = class_weight
         self.misclassification_cost = misclassification_cost
         self.early_stopping = early_stopping

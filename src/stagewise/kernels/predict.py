@@ -331,30 +331,38 @@ def tree_leaves(tid, n_threads, X, walks, out):
 
 
 @device
-def binned_leaf(bins, i, feature, cut, missing_left, left):
-    """The leaf (node number) of binned row i. left[k] < 0 marks a leaf; cut[k] is the last bin that goes left."""
+def binned_leaf(bins, i, feature, cut, missing_left, left, subset, sets):
+    """The leaf (node number) of binned row i. left[k] < 0 marks a leaf; cut[k] is the last bin that goes left, unless
+    subset[k] names the set of codes that do (`subset` is empty when there are no sets)."""
     k = np.int64(0)
+    by_sets = subset.shape[0] > 0
     while left[k] >= 0:
         code = np.int64(bins.by_row[i * bins.stride + feature[k]])
-        goes_left = missing_left[k] != 0 if code == MISSING else code <= cut[k]
+        if code == MISSING:
+            goes_left = missing_left[k] != 0
+        elif by_sets and subset[k] >= 0:
+            goes_left = (sets[subset[k], code // 64] >> np.uint64(code % 64)) & np.uint64(1) != 0
+        else:
+            goes_left = code <= cut[k]
         k = np.int64(left[k]) + (0 if goes_left else 1)
     return k
 
 
 @kernel
-def add_tree_binned(tid, n_threads, bins, index, feature, cut, missing_left, left, value, out):
+def add_tree_binned(tid, n_threads, bins, index, feature, cut, missing_left, left, subset, sets, value, out):
     """out[r] += the leaf value of one tree for binned row index[r] (row r when `index` is empty)."""
     k0, k1 = share(0, out.shape[0], tid, n_threads)
     for r in range(k0, k1):
         i = np.int64(index[r]) if index.shape[0] > 0 else r
-        out[r] += value[binned_leaf(bins, i, feature, cut, missing_left, left)]
+        out[r] += value[binned_leaf(bins, i, feature, cut, missing_left, left, subset, sets)]
 
 
 @kernel
-def label_binned(tid, n_threads, bins, index, feature, cut, missing_left, left, labels):
+def label_binned(tid, n_threads, bins, index, feature, cut, missing_left, left, subset, sets, labels):
     """labels[row] = the leaf of each binned row of `index`.
 
     Four rows walk side by side, without a branch, for as many steps as the tree is deep; a leaf's step leads to itself.
+    Trees with sets walk row by row.
     """
     n_nodes = left.shape[0]
     column, to = np.zeros(n_nodes, np.int64), np.empty(n_nodes, np.int64)
@@ -369,8 +377,9 @@ def label_binned(tid, n_threads, bins, index, feature, cut, missing_left, left, 
             depth[left[k]] = depth[left[k] + 1] = depth[k] + 1  # children come after their parent
         deepest = max(deepest, depth[k])
     k0, k1 = share(0, index.shape[0], tid, n_threads)
+    quick = k1 if subset.shape[0] == 0 else k0
     codes, stride = bins.by_row, np.int64(bins.stride)
-    for r in range(k0, k1 - 3, 4):
+    for r in range(k0, quick - 3, 4):
         p, q = np.int64(index[r]) * stride, np.int64(index[r + 1]) * stride
         u, v = np.int64(index[r + 2]) * stride, np.int64(index[r + 3]) * stride
         a, b, c, d = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
@@ -380,6 +389,6 @@ def label_binned(tid, n_threads, bins, index, feature, cut, missing_left, left, 
             c = to[c] + np.int64(((codes[u + column[c]] + one_up[c]) & 255) > last[c])
             d = to[d] + np.int64(((codes[v + column[d]] + one_up[d]) & 255) > last[d])
         labels[index[r]], labels[index[r + 1]], labels[index[r + 2]], labels[index[r + 3]] = a, b, c, d
-    for r in range(k0 + (k1 - k0) // 4 * 4, k1):
+    for r in range(k0 + (quick - k0) // 4 * 4, k1):
         i = np.int64(index[r])
-        labels[i] = binned_leaf(bins, i, feature, cut, missing_left, left)
+        labels[i] = binned_leaf(bins, i, feature, cut, missing_left, left, subset, sets)
