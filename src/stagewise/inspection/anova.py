@@ -36,7 +36,7 @@ class Component:
     """A function of one or two columns, constant on cells.
 
     Cell g of an axis holds the values with edges[g - 1] < value <= edges[g]; the last cell is that of missing values.
-    Edges of a column of categories are its codes 0, 1, ..., so that each has a cell; the one after them is of all others.
+    Edges of a column of categories are its codes 0, 1, ..., so that each has a cell; the one after them has all others.
     """
 
     columns: tuple[int, ...]

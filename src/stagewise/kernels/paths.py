@@ -1,7 +1,8 @@
 """Leaves as boxes: what each column must be for a row to reach a leaf, and leaves grouped for attribution.
 
 A path may test a column several times; its tests merge into one condition, an interval or a set of codes, and a yes or
-no for missing values. With the conditions of all leaves, dependence, interactions and Shapley values are sums over leaves.
+no for missing values. With the conditions of all leaves, dependence, interactions and Shapley values are sums over
+leaves.
 """
 
 from __future__ import annotations
@@ -171,7 +172,7 @@ def set_parents(trees, t, parents):
 
 @kernel
 def leaf_paths(trees, parents, paths):
-    """Fill `paths`, which has room for the depths of all leaves; (leaves, conditions, sets). parents: scratch, int64."""
+    """Fill `paths`, which has room for the depths of all leaves; (leaves, conditions, sets). parents: scratch."""
     at, leaf, free = np.int64(0), np.int64(0), np.int64(0)
     for t in range(trees.output.shape[0]):
         set_parents(trees, t, parents)
@@ -197,7 +198,7 @@ def slot_of(groups, first, end, f):
 
 @device
 def add_group(trees, s, parents, root, ends, bits, groups, ratio, stack):
-    """The group of all leaves below `root`. ends: next free (group, test, slot, leaf, condition, set). bits: of its nodes.
+    """The group of all leaves below `root`. ends: next free (group, test, slot, leaf, condition, set). bits: of nodes.
 
     ratio is scratch: shares along the path to the root, by test.
     """
