@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from stagewise.backends.pace import Pace
 from stagewise.data.dataset import padded_cuts
+from stagewise.kernels.draw import scatter_words
 from stagewise.kernels.exact import Packing, hash_values, limb_bits, packing, power_above
 from stagewise.kernels.frontier import LEAFWISE, LEVELWISE
 from stagewise.kernels.grow import DEADLINE, Shape, Work, grow
 from stagewise.kernels.harvest import harvest
 from stagewise.kernels.histogram import Bins, Pools
+from stagewise.kernels.labels import MOST_LEAVES, label_all
 from stagewise.kernels.leaves import add_leaves, leaf_quantiles, leaf_sums
 from stagewise.kernels.nodes import Nodes
 from stagewise.kernels.pairs import Update, quantize
@@ -27,6 +29,8 @@ from stagewise.params import TreeParams
 from stagewise.tree.tree import Tree
 
 __all__ = ["CpuBackend", "Grown", "threads_for"]
+
+_NO_ROWS = np.empty(0, np.uint32)
 
 _POOL_BYTES = 1 << 28
 """Room for histograms of waiting leaves; beyond it histograms are built again when needed, with the same result."""
@@ -61,6 +65,7 @@ class Grown:
     tree: Tree
     leaves: np.ndarray  # int64 (n_leaves, 4): node, start, stop and line of the backend's row numbers
     fine: bool  # gradients are so unequal that leaf sums need their low limbs
+    listed: np.ndarray = field(default_factory=lambda: _NO_ROWS)  # the rows whose pairs leaf sums get; empty: all
 
 
 class CpuBackend:
@@ -149,30 +154,40 @@ class CpuBackend:
         constant: bool,
         wide: bool,
         by_weight: bool | None = None,
+        listed: np.ndarray = _NO_ROWS,
     ) -> Packing:
         """Turn pairs into integers. Narrow words first; where they lose too many rows, wide ones.
 
         "Too many": more than half of the rows keep under four bits of their gradient (a few huge ones set the scale).
         Nothing is left to do when `update` foresaw it. by_weight: grad are the loss's own, and hess are the weights or
-        the loss's own too; None for anything else, which cannot be foreseen.
+        the loss's own too; None for anything else, which cannot be foreseen. listed: the rows that the pairs belong to,
+        when not to all.
         """
-        chosen = packing(*peaks, self.n_training, narrow=not wide, constant_hess=constant)
+        n = len(listed) or self.n_training
+        chosen = packing(*peaks, n, narrow=not wide, constant_hess=constant)
         ahead, self._ahead, self._last = self._ahead, None, None
         if chosen.narrow:
             if by_weight is None or ahead != (chosen, by_weight):
-                self._lost[:] = 0  # threads that pause now (see pace.py) must not leave their last count
-                self.team.run(quantize, grad, hess, chosen, self._words, self._more_words, self._lost)
-            if 2 * int(self._lost[: self.team.n_threads, 0].sum()) <= self.n_training:
+                self._quantize(grad, hess, chosen, listed)
+            if 2 * int(self._lost[: self.team.n_threads, 0].sum()) <= n:
                 self._last = None if by_weight is None else (chosen, by_weight)
                 return chosen
-            chosen = packing(*peaks, self.n_training, narrow=False, constant_hess=constant)
+            chosen = packing(*peaks, n, narrow=False, constant_hess=constant)
         if len(self._more_words) < self.n_rows:
             self._more_words = np.empty(self.n_rows, np.int64)
         if self._room[1] < self._room[0]:  # now every node may be wide
             self._room[1] = self._room[0]
             self._pools = self._make_pools(*self._room)
-        self.team.run(quantize, grad, hess, chosen, self._words, self._more_words, self._lost)
+        self._quantize(grad, hess, chosen, listed)
         return chosen
+
+    def _quantize(self, grad: np.ndarray, hess: np.ndarray, chosen: Packing, listed: np.ndarray) -> None:
+        self._lost[:] = 0  # threads that pause now (see pace.py) must not leave their last count
+        room = (self._words, self._more_words, self._lost)
+        if len(listed):
+            self.team.run(scatter_words, listed, grad, hess, chosen, *room)
+        else:
+            self.team.run(quantize, grad, hess, chosen, *room)
 
     def update(self, tree: Tree, rest: np.ndarray) -> Update:
         """What the next evaluation of the loss does beside: add the tree, pack the pairs in the way of the last stage.
@@ -187,8 +202,13 @@ class CpuBackend:
             update = update._replace(packing=self._last[0], by_weight=self._last[1], words=self._words)
         return update
 
-    def grow(self, chosen: Packing, index: np.ndarray, rest: np.ndarray, key: np.uint64) -> Grown:
-        """Grow one tree on packed pairs, for the rows of `index` (all when empty), not `rest`. `key` draws columns."""
+    def grow(
+        self, chosen: Packing, index: np.ndarray, rest: np.ndarray, key: np.uint64, listed: np.ndarray = _NO_ROWS
+    ) -> Grown:
+        """Grow one tree on packed pairs, for the rows of `index` (all when empty), not `rest`. `key` draws columns.
+
+        listed: `index` again, when leaf sums will come from the pairs of these rows alone.
+        """
         params = self.params
         n_rows = len(index) or self.n_rows
         nodes, shape = self._nodes, self._shape()
@@ -212,8 +232,9 @@ class CpuBackend:
             began = time.perf_counter()
             n_nodes = self.team.run(function, self.bins, index, n_rows, chosen, limits, shape, self._pools, work, nodes)
             self._pace.note(time.perf_counter() - began, n_nodes < 0)
-        self.labels[rest] = n_nodes  # not a node: these rows take no part
-        return self._harvest(n_nodes, chosen)
+        if len(listed) == 0:
+            self.labels[rest] = n_nodes  # not a node: these rows take no part
+        return replace(self._harvest(n_nodes, chosen), listed=listed)
 
     def _shape(self) -> Shape:
         order = LEVELWISE if self.params.growth == "levelwise" else LEAFWISE
@@ -272,11 +293,13 @@ class CpuBackend:
         self, grown: Grown, grad: np.ndarray, hess: np.ndarray, weight: np.ndarray, units: np.ndarray, loss: Loss
     ) -> np.ndarray:
         """(n_nodes, 4): exact sums of grad, hess and weight of each leaf, and the step that they give."""
-        counts = grown.tree.count
+        counts, labels = grown.tree.count, self.labels
+        if len(grown.listed):
+            labels = labels[grown.listed]
         limbs = np.zeros((self.team.n_threads, len(counts) + 1, 6), np.int64)
         out = np.zeros((len(counts), 4))
         self.team.run(
-            leaf_sums, self.team.gate, self.labels, counts, grad, hess, weight, units, self.bits, grown.fine,
+            leaf_sums, self.team.gate, labels, counts, grad, hess, weight, units, self.bits, grown.fine,
             loss.leaf_kind, loss.power, limbs, out,
         )  # fmt: skip
         return out
@@ -330,8 +353,14 @@ class CpuBackend:
         return float(self.leaf_quantiles(self.whole(index), values, np.zeros(self.n_rows), counts, alpha, 0.0)[0])
 
     def _label(self, tree: Tree, rest: np.ndarray) -> None:
-        """Rows that grew the tree have their label; those of `rest` walk down the tree."""
-        if len(rest):
+        """Rows that grew the tree have their label; those of `rest` walk down the tree, or all rows pass its tests."""
+        n_leaves = (tree.n_nodes + 1) // 2
+        if 4 * len(rest) > self.n_rows and n_leaves <= MOST_LEAVES:
+            keeps = np.empty((self.team.n_threads, tree.n_nodes + 3), np.uint32 if n_leaves <= 32 else np.uint64)
+            self.team.run(
+                label_all, self.bins.by_column, tree.feature, tree.cut, tree.missing_left, tree.left, keeps, self.labels
+            )
+        elif len(rest):
             self.team.run(
                 label_binned, self.bins, rest, tree.feature, tree.cut, tree.missing_left, tree.left, self.labels
             )

@@ -1,6 +1,6 @@
 """The stage loop: forward stagewise additive modelling. There is no other loop in this library.
 
-    rows   = sampler(stage)                      # which rows
+    rows   = sampler(stage, pairs)               # which rows, and how many times each counts
     fitted = learner.fit(rule.working(pairs), rows)   # a tree, a column, any regressor: least squares on the pairs
     terms  = rule.finish(fitted, pairs, raw)     # leaves re-fitted, a line searched, votes weighed; times the rate
     raw   += terms
@@ -26,7 +26,7 @@ from stagewise.boosting.checkpoint import Checkpoints, Progress, digest, run_pri
 from stagewise.boosting.model import Model
 from stagewise.boosting.monitor import Monitor, deferred_interrupt
 from stagewise.boosting.pairs import NO_UPDATE, PairsMaker
-from stagewise.boosting.rules import LeafRule, Rule, Targets
+from stagewise.boosting.rules import LeafRule, Rule, Targets, integer_weights
 from stagewise.boosting.sampling import Sampler
 from stagewise.boosting.start import starting_values
 from stagewise.data.binning import Marginal
@@ -151,13 +151,14 @@ def boost(
         monitor = Monitor(params.n_estimators, params.patience, params.tol, callbacks, start, history, on_train)
         try:
             for stage in range(len(stages), end):
-                rows = sampler(stage)
+                rows = sampler(stage, pairs)
+                seen = maker.portion(pairs, rows.index, rows.weight) if len(rows.weight) else pairs
                 terms: list[Any] = []
                 used, update = 0, NO_UPDATE
                 for output in learner.outputs:
                     own = sampler.narrow(rows, pairs, output)
-                    fitted = learner.fit(rule.working(pairs, output), own.index, own.rest, stage, output)
-                    finished = rule.finish(fitted, pairs, output, raw, delta, rate)
+                    fitted = learner.fit(rule.working(seen, output), own.index, own.rest, stage, output)
+                    finished = rule.finish(fitted, seen, output, raw, delta, rate)
                     if finished is None:  # only rules of one fit a stage say so: nothing has been added yet
                         break
                     if at_once:
@@ -206,8 +207,7 @@ def _targets(problem: Problem) -> Targets:
         weight = np.where(skip, 0.0, 1.0 if plain else weight)
     counts = np.empty(0, np.int64)
     if len(weight):
-        bits = 61 - max(1, len(weight)).bit_length()
-        counts = np.rint(weight * (2.0 ** min(bits, 30) / weight.max())).astype(np.int64)
+        counts = integer_weights(weight, float(weight.max()))
     return Targets(problem.y, weight, counts, plain)
 
 

@@ -27,7 +27,7 @@ from stagewise.kernels.team import available_cores
 from stagewise.learners.refit import Structure
 from stagewise.losses.base import Loss
 from stagewise.losses.linked import link_of
-from stagewise.params import BoostParams, TreeParams, check_choice, check_count, check_number, job_count
+from stagewise.params import BoostParams, TreeParams, check_count, check_number, job_count
 
 __all__ = ["BaseGradientBoosting", "Keeping"]
 
@@ -167,7 +167,7 @@ class BaseGradientBoosting(TableEstimator):
         old.loss.check_target(target)
         weight = self._adjust_weights(read_weights(sample_weight, n), target)
         tree = self._tree_params(n, f)
-        params = replace(self._boost_params(), n_estimators=len(old.stages), subsample=1.0, patience=None)
+        params = replace(self._boost_params(), n_estimators=len(old.stages), subsample=1.0, sampling="uniform", patience=None)
         dataset = Dataset(table, None, weight, max_bins=2, n_jobs=n_jobs)  # bins are not looked at
         problem = Problem(
             bins=dataset.bins,
@@ -214,12 +214,14 @@ class BaseGradientBoosting(TableEstimator):
             tol=self.tol,
             seed=self._seed(),
             influence_trimming=self._trimming(),
+            sampling=self.sampling,
+            goss_top=self.goss_top,
+            goss_rest=self.goss_rest,
         )
 
     def _check_options(self) -> None:
         """Range checks of what no record holds."""
         check_count("max_bins", self.max_bins, 2, 255)
-        check_choice("sampling", self.sampling, ("uniform",))
         if self.validation_fraction is not None:
             check_number("validation_fraction", self.validation_fraction, 0.0, 1.0, low_open=True, high_open=True)
         if not isinstance(self.warm_start, (bool, np.bool_)):
