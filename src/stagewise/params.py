@@ -197,13 +197,13 @@ class BoostParams:
         rest = check_number("goss_rest", goss_rest, 0.0, 1.0, low_open=True, hint="try 0.1")
         if top + rest > 1.0:
             raise ParameterError(
-                f"goss_top={top:g} and goss_rest={rest:g} are shares of all rows, and cannot exceed 1 together; try 0.2 "
-                "and 0.1."
+                f"goss_top={top:g} and goss_rest={rest:g} are shares of all rows, and cannot exceed 1 together; try "
+                "0.2 and 0.1."
             )
         if sampling == "goss" and subsample != 1.0:
             raise ParameterError(
-                f"subsample={_shown(subsample)} has no meaning with sampling='goss', which draws goss_top and goss_rest "
-                "of the rows; leave it at 1."
+                f"subsample={_shown(subsample)} has no meaning with sampling='goss', which draws goss_top and "
+                "goss_rest of the rows; leave it at 1."
             )
         if sampling != "uniform" and influence_trimming:
             raise ParameterError(

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -74,6 +74,7 @@ class Problem:
     before: Model | None  # warm start: these stages come first ...
     raw: np.ndarray | None  # ... and these are their predictions (n_outputs, n_rows)
     X: np.ndarray | None = None  # (n_rows, n_columns): for learners that do not work on bins
+    rows: np.ndarray = field(default_factory=lambda: _NO_ROWS)  # rows of `bins` that all else is about; empty: all
     structure: Structure | None = None  # refit: trees that are kept, only their leaves are fitted
 
 
@@ -121,7 +122,7 @@ def boost(
     targets = _targets(problem)
     n_training = len(problem.y) - int(problem.skip.sum())
     with (
-        CpuBackend(problem.bins, len(problem.y), problem.cuts, tree, n_threads, n_training) as backend,
+        CpuBackend(problem.bins, len(problem.y), problem.cuts, tree, n_threads, n_training, problem.rows) as backend,
         deferred_interrupt() as ctrl_c,
     ):
         maker = PairsMaker(loss, targets.y, targets.weight, backend.team, n_training)
@@ -141,7 +142,7 @@ def boost(
         history = problem.before.history if problem.before else None
         found = None if checkpoints is None else _newest(checkpoints, problem, tree, params)
         if found is not None:
-            _resume(found, len(stages), problem.bins, maker, watcher, backend, raw)
+            _resume(found, len(stages), problem, maker, watcher, backend, raw)
             stages, history = list(found.stages), found.history
             delta = rule.delta(raw, sampler.all.index)
             pairs = maker(raw, _option(loss, delta))
@@ -275,7 +276,7 @@ def _newest(checkpoints: Checkpoints, problem: Problem, tree: TreeParams, params
     targets = [problem.y, problem.weight, problem.skip, problem.offset, problem.raw]
     if held_out is not None:
         targets += [held_out.bins.by_row, held_out.index, held_out.y, held_out.weight, held_out.offset]
-    prints = run_prints(problem.bins, problem.cuts, targets, problem.before, problem.loss, tree, params)
+    prints = run_prints(problem.bins, problem.rows, problem.cuts, targets, problem.before, problem.loss, tree, params)
     found = checkpoints.newest(prints, problem.loss.n_outputs, problem.schema.n_columns, params.n_estimators)
     before = 0 if problem.before is None else len(problem.before.stages)
     return found if found is not None and len(found.stages) > before else None
@@ -290,12 +291,18 @@ def _progress(
 
 
 def _resume(
-    found: Progress, first: int, bins: Bins, maker: PairsMaker, watcher: _Watcher, backend: CpuBackend, raw: np.ndarray
+    found: Progress,
+    first: int,
+    problem: Problem,
+    maker: PairsMaker,
+    watcher: _Watcher,
+    backend: CpuBackend,
+    raw: np.ndarray,
 ) -> None:
     """Add the trees of a checkpoint, from stage `first` on, in the order in which they were added: the same bits."""
     for trees in found.stages[first:]:
         for output, tree in enumerate(trees):
-            backend.add_tree(tree, bins, _NO_ROWS, raw[output])
+            backend.add_tree(tree, problem.bins, problem.rows, raw[output])
         watcher.add(trees)
     if digest([raw, watcher.raw]) != found.raw:
         raise InputError(

@@ -31,9 +31,6 @@ __all__ = [
 ]
 
 
-_RIDGE = 0.1
-
-
 def _sampler(bench: Bench) -> Sampler:
     """All rows, or a share of them; trimmed by influence where that is asked for."""
     problem, params = bench.problem, bench.params
@@ -41,7 +38,7 @@ def _sampler(bench: Bench) -> Sampler:
     if params.sampling == "goss":
         return GossSampler(*given, int(1.0 / params.learning_rate), params.top, params.rest)
     if params.sampling == "mvs" and params.subsample < 1.0:
-        return VarianceSampler(*given, params.subsample, _RIDGE)
+        return VarianceSampler(*given, params.subsample)
     chosen = (
         Sampler(len(problem.y), problem.skip)
         if params.subsample >= 1.0

@@ -26,9 +26,6 @@ _SIZES = np.ldexp(1.0 + (np.arange(CODES) + 1) % 256 / 256.0, (np.arange(CODES) 
 class ScoreSampler(Sampler):
     """Draws rows with probabilities that depend on their scores."""
 
-    ridge = -1.0
-    """Scores are Σ|grad| over the outputs; from 0 on √Σ(grad² + ridge·hess²)."""
-
     def __init__(self, n_rows: int, skip: np.ndarray, team: Team, seed: int, warm_up: int = 0) -> None:
         super().__init__(n_rows, skip)
         self.team, self.seed, self.warm_up = team, seed, warm_up
@@ -47,8 +44,8 @@ class ScoreSampler(Sampler):
         if stage < self.warm_up:
             return self.all
         counts = np.zeros((self.team.n_threads, CODES), np.int64)
-        scale = 1.0 / power_above(pairs.grad_peak * (len(pairs.grad) if self.ridge < 0.0 else 1.0))
-        self.team.run(score_codes, pairs.grad, pairs.hess, self._skip, scale, self.ridge, self._codes, counts)
+        scale = 1.0 / power_above(pairs.grad_peak * len(pairs.grad))
+        self.team.run(score_codes, pairs.grad, self._skip, scale, self._codes, counts)
         total = counts.sum(axis=0)
         total[ABSENT] = 0
         share = self.probabilities(total)
@@ -92,27 +89,32 @@ class GossSampler(ScoreSampler):
 
 class VarianceSampler(ScoreSampler):
     """Minimal-variance sampling (Ibragimov & Gusev 2019): probabilities min(1, s/μ) with s = √(grad² + λ·hess²) and μ
-    such that the share `share` of the rows is drawn on average."""
+    such that the share `share` of the rows is drawn on average.
 
-    _LEAST = 0.01
-    """Of the mean probability: no row counts more than a hundred times the average."""
+    Here λ·hess² is the mean of grad² over the rows, for all of them: nothing with a unit is left to choose (λ has that of
+    a squared step), and no row counts much more than 1/share times.
+    """
 
-    def __init__(self, n_rows: int, skip: np.ndarray, team: Team, seed: int, share: float, ridge: float) -> None:
+    ridge = 1.0
+
+    def __init__(self, n_rows: int, skip: np.ndarray, team: Team, seed: int, share: float) -> None:
         super().__init__(n_rows, skip, team, seed)
-        self.share, self.ridge = share, ridge
+        self.share = share
 
     def probabilities(self, counts: np.ndarray) -> np.ndarray:
-        wanted = self.share * int(counts.sum())
+        n = int(counts.sum())
+        wanted = self.share * n
+        sizes = np.sqrt(_SIZES**2 + self.ridge * (np.cumsum(counts * _SIZES**2)[-1] / n))
         above = np.cumsum(counts[::-1])[::-1]
-        sums = np.cumsum(counts * _SIZES)
+        sums = np.cumsum(counts * sizes)
         below = np.concatenate([[0.0], sums[:-1]])  # sum of the scores under this code
         # with μ = the least score of a code, so many are drawn: the lowest one that draws few enough is drawn for sure
-        certain = np.flatnonzero(above + below / _SIZES <= wanted)
+        certain = np.flatnonzero(above + below / sizes <= wanted)
         if len(certain) == 0:
             mu = sums[-1] / wanted
         else:
             first = int(certain[0])
             left = wanted - int(above[first])
-            mu = below[first] / left if left > 0.0 and below[first] > 0.0 else _SIZES[first]
-        share: np.ndarray = np.clip(_SIZES / mu, self._LEAST * self.share, 1.0)
+            mu = below[first] / left if left > 0.0 and below[first] > 0.0 else sizes[first]
+        share: np.ndarray = np.minimum(sizes / mu, 1.0)
         return share

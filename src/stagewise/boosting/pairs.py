@@ -101,9 +101,7 @@ class PairsMaker:
         grad, hess = self._portion[: 2 * k * n].reshape(2, k, n)
         weight = self._portion[2 * k * n : (2 * k + 1) * n]
         peaks = np.zeros((self.team.n_threads, 8))
-        self.team.run(
-            gather_pairs, index, times, pairs.grad, pairs.hess, self.weight, grad, hess, weight, peaks
-        )
+        self.team.run(gather_pairs, index, times, pairs.grad, pairs.hess, self.weight, grad, hess, weight, peaks)
         return Pairs(grad, hess, float(peaks[:, 0].max()), float(peaks[:, 1].max()), pairs.deviance, weight)
 
     def _evaluate(

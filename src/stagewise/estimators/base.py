@@ -12,13 +12,14 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from stagewise.backends.cpu import threads_for
+from stagewise.boosting.binned import binned_raw
 from stagewise.boosting.checkpoint import open_checkpoints
 from stagewise.boosting.loop import Problem, Validation, boost
 from stagewise.boosting.methods import gradient_boosting
 from stagewise.boosting.model import Model
 from stagewise.boosting.sampling import smallest_hashes
 from stagewise.data.dataset import Dataset, bin_table
-from stagewise.data.table import Table, read_table
+from stagewise.data.table import read_table
 from stagewise.data.target import read_init_score, read_weights
 from stagewise.errors import InputError, ParameterError
 from stagewise.estimators.table import TableEstimator
@@ -115,12 +116,15 @@ class BaseGradientBoosting(TableEstimator):
         if eval_set is not None:
             held_out = self._eval_validation(eval_set, dataset, loss, before, n_jobs)
         elif params.patience is not None and self.validation_fraction is not None:
-            held_out, skip = self._split_validation(dataset, target, weight, offset, skip, params.seed)
+            held_out, chosen = self._split_validation(dataset, target, weight, offset, skip, params.seed)
+            skip = skip | chosen
         raw = None
         if before is not None:
-            raw = self._raw_before(before, table, offset, n_jobs)
+            raw = (
+                before.raw(table.to_matrix(), n_jobs, offset) if table else binned_raw(before, dataset, n_jobs, offset)
+            )
             if held_out is not None and eval_set is None:
-                held_out = replace(held_out, raw=raw[:, held_out.index].copy())
+                held_out = replace(held_out, raw=raw[:, chosen])
         problem = Problem(
             bins=dataset.bins,
             cuts=dataset.cuts,
@@ -134,6 +138,7 @@ class BaseGradientBoosting(TableEstimator):
             validation=held_out,
             before=before,
             raw=raw,
+            rows=_NO_ROWS if dataset.rows is None else dataset.rows,
         )
         method, threads = gradient_boosting(tree), threads_for(n, f, tree, n_jobs)
         model = boost(problem, method, params, self._callbacks(), threads, checkpoints)
@@ -167,7 +172,9 @@ class BaseGradientBoosting(TableEstimator):
         old.loss.check_target(target)
         weight = self._adjust_weights(read_weights(sample_weight, n), target)
         tree = self._tree_params(n, f)
-        params = replace(self._boost_params(), n_estimators=len(old.stages), subsample=1.0, sampling="uniform", patience=None)
+        params = replace(
+            self._boost_params(), n_estimators=len(old.stages), subsample=1.0, sampling="uniform", patience=None
+        )
         dataset = Dataset(table, None, weight, max_bins=2, n_jobs=n_jobs)  # bins are not looked at
         problem = Problem(
             bins=dataset.bins,
@@ -239,7 +246,10 @@ class BaseGradientBoosting(TableEstimator):
         skip: np.ndarray,
         seed: int,
     ) -> tuple[Validation, np.ndarray]:
-        """Hold a share of the rows out, chosen by hashed row numbers within each class: no copy of the bins."""
+        """Hold a share of the rows out, chosen by hashed row numbers within each class: no copy of the bins.
+
+        Returns what early stopping looks at, and the mask of the rows held out.
+        """
         chosen = np.zeros(len(y), np.bool_)
         for stratum in self._strata(y):
             eligible = stratum & ~skip
@@ -255,23 +265,28 @@ class BaseGradientBoosting(TableEstimator):
         rows = np.flatnonzero(chosen).astype(np.uint32)
         validation = Validation(
             dataset.bins,
-            rows,
+            rows if dataset.rows is None else dataset.rows[rows],
             y[rows],
             np.empty(0) if weight is None else weight[rows],
             None if offset is None else offset[:, rows].copy(),
             None,
         )
-        return validation, skip | chosen
+        return validation, chosen
 
     def _eval_validation(
         self, eval_set: Any, dataset: Dataset, loss: Loss, before: Model | None, n_jobs: int
     ) -> Validation:
-        """eval_set: (X, y), (X, y, sample_weight) or (X, y, sample_weight, init_score); or a list with one of these."""
+        """eval_set: (X, y), (X, y, sample_weight) or (X, y, sample_weight, init_score); a Dataset with the training
+        data's cut points; or a list with one of these."""
         if isinstance(eval_set, list) and len(eval_set) == 1:
             eval_set = eval_set[0]
+        if isinstance(eval_set, Dataset):
+            return self._eval_dataset(eval_set, dataset, loss, before, n_jobs)
         several = isinstance(eval_set, list) and any(isinstance(part, tuple) for part in eval_set)
         if several or not isinstance(eval_set, (tuple, list)) or not 2 <= len(eval_set) <= 4:
-            raise InputError("eval_set must be (X, y), (X, y, sample_weight) or (X, y, sample_weight, init_score).")
+            raise InputError(
+                "eval_set must be (X, y), (X, y, sample_weight) or (X, y, sample_weight, init_score), or a Dataset."
+            )
         X, y, weight, score = (*eval_set, None, None)[:4]
         table = read_table(X, like=dataset.schema, estimator_name=type(self).__name__)
         target = self._read_eval_y(y, table.n_rows)
@@ -283,6 +298,22 @@ class BaseGradientBoosting(TableEstimator):
             raw = before.raw(table.to_matrix(), n_jobs, offset)
         bins = bin_table(table, dataset.cuts, n_jobs)
         return Validation(bins, _NO_ROWS, target, np.empty(0) if weights is None else weights, offset, raw)
+
+    def _eval_dataset(
+        self, given: Dataset, dataset: Dataset, loss: Loss, before: Model | None, n_jobs: int
+    ) -> Validation:
+        if not given.same_cuts(dataset):
+            raise InputError(
+                "eval_set is a Dataset with other cut points than the training data; use a subset of the Dataset that "
+                "is fitted, make it with Dataset(X, y, like=...), or give (X, y)."
+            )
+        dataset.schema.check_names(given.names, given.n_columns, type(self).__name__)
+        target = self._read_eval_y(given.y, given.n_rows)
+        loss.check_target(target)
+        weights = read_weights(given.sample_weight, given.n_rows)
+        raw = None if before is None else binned_raw(before, given, n_jobs)
+        index = _NO_ROWS if given.rows is None else given.rows
+        return Validation(given.bins, index, target, np.empty(0) if weights is None else weights, None, raw)
 
     # --- warm start --------------------------------------------------------------------------------------------------
 
@@ -309,9 +340,3 @@ class BaseGradientBoosting(TableEstimator):
                 "has when warm_start=True; set it higher, or use warm_start=False to start afresh."
             )
         return before
-
-    def _raw_before(self, before: Model, table: Table | None, offset: np.ndarray | None, n_jobs: int) -> np.ndarray:
-        if table is None:
-            how = "warm_start" if self._first is None else "init_model"
-            raise InputError(f"{how} needs the values of X, which a Dataset does not keep; pass X and y instead.")
-        return before.raw(table.to_matrix(), n_jobs, offset)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from stagewise.kernels.exact import mix
-from stagewise.kernels.jit import device, float_bits, kernel
+from stagewise.kernels.jit import float_bits, kernel
 from stagewise.kernels.pairs import CHUNK, largest, pack_rows, widen_rows
 from stagewise.kernels.team import barrier, share
 
@@ -25,24 +25,12 @@ _SHIFT = 44
 _TOP = np.int64((0x3FF0000000000000 >> _SHIFT) - (CODES - 1))  # a score of 1 has the last code
 
 
-@device
-def add_scores(grad, hess, scale, ridge, score):
-    """Add a chunk's |grad| to its scores; with ridge >= 0 the square grad² + ridge·hess². All times scale, first."""
-    if ridge < 0.0:
-        for i in range(grad.shape[0]):
-            score[i] += abs(grad[i]) * scale
-    else:
-        for i in range(grad.shape[0]):
-            g, h = grad[i] * scale, hess[i] * scale
-            score[i] += g * g + ridge * (h * h)
-
-
 @kernel
-def score_codes(tid, n_threads, grad, hess, skip, scale, ridge, codes, counts):
-    """codes[i] = the code of a row's score, Σ|grad| over its outputs or with ridge >= 0 √Σ(grad² + ridge·hess²).
+def score_codes(tid, n_threads, grad, skip, scale, codes, counts):
+    """codes[i] = the code of a row's score, the sum of its |grad| over the outputs.
 
-    grad, hess (n_outputs, n_rows); scale brings scores to at most 1. skip: bool, empty when all rows take part; the
-    others get ABSENT. counts[tid] (CODES) must be zero and holds how many of this thread's rows have each code.
+    grad (n_outputs, n_rows); scale brings scores to at most 1. skip: bool, empty when all rows take part; the others
+    get ABSENT. counts[tid] (CODES) must be zero and holds how many of this thread's rows have each code.
     """
     k0, k1 = share(0, codes.shape[0], tid, n_threads)
     score, own = np.empty(CHUNK), counts[tid]
@@ -52,10 +40,9 @@ def score_codes(tid, n_threads, grad, hess, skip, scale, ridge, codes, counts):
         for i in range(n):
             score[i] = 0.0
         for k in range(grad.shape[0]):
-            add_scores(grad[k, a:b], hess[k, a:b], scale, ridge, score)
-        if ridge >= 0.0:
+            g = grad[k, a:b]
             for i in range(n):
-                score[i] = np.sqrt(score[i])
+                score[i] += abs(g[i]) * scale
         for i in range(n):
             code = (float_bits(score[i]) >> np.int64(_SHIFT)) - _TOP
             code = code if code > 1 else np.int64(1)
