@@ -21,7 +21,17 @@ from stagewise.errors import InputError, ParameterError
 from stagewise.kernels.team import available_cores
 from stagewise.params import check_count, job_count
 
-__all__ = ["TableEstimator"]
+__all__ = ["TableEstimator", "scored_rows"]
+
+
+def scored_rows(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
+    """What `score` compares: X, y and weights as given, or those that a Dataset holds."""
+    if isinstance(X, Dataset):
+        y = X.y if y is None else y
+        sample_weight = X.sample_weight if sample_weight is None else sample_weight
+    if y is None:
+        raise InputError("score needs y to compare with, as an argument or in the Dataset.")
+    return X, y, sample_weight
 
 
 class TableEstimator(BaseEstimator):
