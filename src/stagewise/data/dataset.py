@@ -4,7 +4,11 @@
     for depth in (3, 5, 7):
         GradientBoostingRegressor(max_depth=depth).fit(ds)
 
-The model is the same as from X and y themselves, with the same weights.
+The model is the same as from X and y themselves, with the same weights. Folds are views, for which nothing is copied:
+
+    for train, test in KFold(5).split(np.arange(ds.n_rows)):
+        model = GradientBoostingRegressor().fit(ds.subset(train))
+        model.predict(ds.subset(test))
 """
 
 from __future__ import annotations
@@ -19,9 +23,10 @@ import numpy as np
 from stagewise.data.binning import Marginal, find_cuts, integer_weights
 from stagewise.data.categories import FROM_DTYPE, MOST_CODES, Levels, pooled
 from stagewise.data.statistics import target_statistics
-from stagewise.data.table import Table, read_table
-from stagewise.data.target import read_weights
-from stagewise.errors import InputError
+from stagewise.data.table import Schema, Table, read_table
+from stagewise.data.target import read_weights, take_rows
+from stagewise.data.view import read_rows
+from stagewise.errors import InputError, InputTypeError
 from stagewise.kernels.binning import bin_column, bin_matrix, interleave
 from stagewise.kernels.histogram import Bins
 from stagewise.kernels.partition import MISSING
@@ -35,7 +40,7 @@ class Crowd(NamedTuple):
     """All levels of a column, and the one of each row."""
 
     levels: Levels
-    index: np.ndarray  # int32 (n_rows,), -1 where missing
+    number: np.ndarray  # int32 (n_rows,), -1 where missing
 
 
 class Dataset:
@@ -44,7 +49,11 @@ class Dataset:
     X: any table (NumPy, pandas, polars, Arrow); y: target or labels, needed for `fit(dataset)`.
     max_bins: 2 to 255. n_jobs: threads for binning; the result does not depend on it.
     categorical_features: as in `GradientBoostingRegressor`.
+    like: another Dataset, whose columns and cut points this one takes over: for an eval_set that is used often.
     """
+
+    rows: np.ndarray | None = None
+    """Of a subset: its rows as numbers of the rows of `bins` (uint32); None: all of them, in order."""
 
     def __init__(
         self,
@@ -55,8 +64,16 @@ class Dataset:
         max_bins: int = 255,
         n_jobs: int | None = None,
         categorical_features: Any = FROM_DTYPE,
+        like: Dataset | None = None,
     ) -> None:
-        table = X if isinstance(X, Table) else read_table(X, categorical=categorical_features)
+        if like is not None and not isinstance(like, Dataset):
+            raise InputTypeError(f"like={type(like).__name__} must be a Dataset, or None.")
+        if isinstance(X, Table):
+            table = X
+        elif like is None:
+            table = read_table(X, categorical=categorical_features)
+        else:
+            table = read_table(X, like=like.whole_schema, estimator_name="the other Dataset")
         if table.n_rows >= 2**31:  # row numbers and the packing of gradients have room for fewer
             raise InputError(f"X has {table.n_rows:,} rows; at most 2,147,483,647 can be trained on at once.")
         max_bins = check_count("max_bins", max_bins, 2, 255)
@@ -66,11 +83,58 @@ class Dataset:
         self.max_bins = max_bins
         self.n_rows = table.n_rows
         self.n_columns = table.n_columns
-        self.crowds = _crowds(table)
-        table = pool_table(table)
-        self.schema = table.schema
-        self.cuts, self.marginals = _divided(table, self.sample_weight, max_bins, threads)
+        self.crowds = _crowds(table) if like is None else like.crowds_of(table)
+        if like is None:
+            table = pool_table(table)
+            self.schema = table.schema
+            self.cuts, self.marginals = _divided(table, self.sample_weight, max_bins, threads)
+        else:
+            table = table.with_columns({j: like.pooled_column(j, own) for j, own in self.crowds.items()})
+            self.schema, self.cuts, self.marginals = like.schema, like.cuts, like.marginals
+            self.max_bins = like.max_bins
         self.bins = bin_table(table, self.cuts, threads)
+
+    def subset(self, rows: Any) -> Dataset:
+        """Some rows of this Dataset as a Dataset of its own, in the order given: a view, for which no bins are copied.
+
+        rows: whole numbers from 0 on, each at most once (scikit-learn's splitters give such), or a mask of booleans.
+        It has the cut points of the whole Dataset; otherwise a fit on it is what a fit on a table of these rows in
+        this order would be, random draws included: they go by the position in the subset.
+        """
+        chosen = read_rows(rows, self.n_rows)
+        made = copy(self)
+        made.n_rows = len(chosen)
+        made.rows = chosen if self.rows is None else self.rows[chosen]
+        made.y = None if self.y is None else take_rows(self.y, chosen, self.n_rows)
+        made.sample_weight = None if self.sample_weight is None else self.sample_weight[chosen]
+        return made
+
+    def same_cuts(self, other: Dataset) -> bool:
+        """Whether codes mean the same in both."""
+        return self.cuts is other.cuts or (
+            len(self.cuts) == len(other.cuts) and all(map(np.array_equal, self.cuts, other.cuts))
+        )
+
+    # --- categories of very many levels ------------------------------------------------------------------------------
+
+    @property
+    def whole_schema(self) -> Schema:
+        """The schema with every level of a crowded column, for reading other tables: numbers are those of levels."""
+        levels = list(self.schema.levels)
+        for j, crowd in self.crowds.items():
+            levels[j] = replace(crowd.levels, by_target=True)  # not codes: there are too many
+        return replace(self.schema, levels=tuple(levels))
+
+    def crowds_of(self, table: Table) -> dict[int, Crowd]:
+        """The crowded columns of another table, read with `whole_schema`."""
+        return {j: Crowd(own.levels, _level_numbers(table.column(j))) for j, own in self.crowds.items()}
+
+    def pooled_column(self, j: int, crowd: Crowd) -> tuple[Levels, np.ndarray]:
+        """The level table in which rare levels are pooled, and the codes (float32) of the rows."""
+        levels = self.schema.levels[j]
+        assert levels is not None
+        codes: np.ndarray = np.append(levels.numbers, np.nan).astype(np.float32)[crowd.number]
+        return levels, codes
 
     def by_target(
         self, columns: Iterable[int], y: np.ndarray, weight: np.ndarray | None, training: np.ndarray, n_jobs: int
@@ -80,29 +144,64 @@ class Dataset:
         y, weight and training (bool) have an entry for each row; see statistics.py.
         """
         levels, cuts, marginals = list(self.schema.levels), list(self.cuts), list(self.marginals)
-        n_bins, by_column = self.bins.n_bins.copy(), self.bins.by_column.copy()
         made = {}
         for j in columns:
-            crowd = self.crowds.get(j) or self._crowd(j)
-            found = target_statistics(crowd.index, len(crowd.levels.values), y, weight, training)
-            levels[j] = Levels(crowd.levels.values, found.levels, True, found.prior)
+            crowd = self._crowd(j)
+            found = target_statistics(crowd.number, len(crowd.levels.values), y, weight, training)
+            own = levels[j] = Levels(crowd.levels.values, found.levels, True, found.prior)
             alone = Table(None, (found.rows,), None, self.n_rows, 1)
             (cuts[j],), (marginals[j],) = find_cuts(alone, self.sample_weight, self.max_bins, n_jobs)
-            binned = bin_table(alone, (cuts[j],), n_jobs)
-            n_bins[j], by_column[j] = binned.n_bins[0], binned.by_column[0]
-            made[j] = levels[j], found.rows
+            made[j] = own, found.rows
         changed = copy(self)
         changed.schema = replace(self.schema, levels=tuple(levels))
         changed.cuts, changed.marginals = tuple(cuts), tuple(marginals)
+        changed.bins = self._recoded({j: own for j, (_, own) in made.items()}, changed.cuts, n_jobs)
+        return changed, made
+
+    def following(self, schema: Schema, cuts: tuple[np.ndarray, ...], n_jobs: int) -> Dataset | None:
+        """This data with the target statistics that a model or another Dataset has; None when its categories have
+        other codes there."""
+        columns = {}
+        for j, (mine, theirs) in enumerate(zip(self.schema.levels, schema.levels, strict=False)):
+            if mine is None or theirs is None:
+                if mine is not theirs:
+                    return None
+            elif theirs.by_target:
+                crowd = self._crowd(j)
+                if not np.array_equal(crowd.levels.values, theirs.values):
+                    return None
+                columns[j] = np.append(theirs.numbers, np.nan)[crowd.number]
+            elif not (np.array_equal(mine.values, theirs.values) and np.array_equal(mine.numbers, theirs.numbers)):
+                return None
+        if bool(self.schema.levels) != bool(schema.levels):
+            return None
+        if not columns:
+            return self
+        changed, mixed = copy(self), list(self.cuts)
+        for j in columns:
+            mixed[j] = cuts[j]
+        changed.schema, changed.cuts = schema, tuple(mixed)
+        changed.bins = self._recoded(columns, cuts, n_jobs)
+        return changed
+
+    def _recoded(self, columns: dict[int, np.ndarray], cuts: tuple[np.ndarray, ...], n_jobs: int) -> Bins:
+        """The bins with other values in some columns, for the rows of this Dataset."""
+        n_bins, by_column = self.bins.n_bins.copy(), self.bins.by_column.copy()
+        for j, values in columns.items():
+            binned = bin_table(Table(None, (values,), None, self.n_rows, 1), (cuts[j],), n_jobs)
+            n_bins[j] = binned.n_bins[0]
+            by_column[j, slice(None) if self.rows is None else self.rows] = binned.by_column[0]
         by_row = np.empty_like(self.bins.by_row)
         with Team(n_jobs if by_row.size >= 50_000 else 1) as team:
             team.run(interleave, by_column, self.bins.stride, by_row)
-        changed.bins = Bins(by_row, by_column, n_bins, self.bins.stride)
-        return changed, made
+        return Bins(by_row, by_column, n_bins, self.bins.stride)
 
     def _crowd(self, j: int) -> Crowd:
-        """A column of few levels, whose codes are the numbers of its levels."""
-        codes, levels = self.bins.by_column[j].astype(np.int32), self.schema.levels[j]
+        """All levels of a categorical column, for the rows of this Dataset. Codes of few levels are their numbers."""
+        rows = slice(None) if self.rows is None else self.rows
+        if j in self.crowds:
+            return Crowd(self.crowds[j].levels, self.crowds[j].number[rows])
+        codes, levels = self.bins.by_column[j, rows].astype(np.int32), self.schema.levels[j]
         assert levels is not None
         return Crowd(levels, np.where(codes == MISSING, -1, codes))
 
@@ -121,8 +220,12 @@ def _crowds(table: Table) -> dict[int, Crowd]:
     found = {}
     for j, levels in enumerate(table.levels):
         if levels is not None and levels.n_codes > MOST_CODES:
-            found[j] = Crowd(levels, np.where(np.isnan(table.column(j)), -1, table.column(j)).astype(np.int32))
+            found[j] = Crowd(levels, _level_numbers(table.column(j)))
     return found
+
+
+def _level_numbers(cells: np.ndarray) -> np.ndarray:
+    return np.where(np.isnan(cells), -1, cells).astype(np.int32)
 
 
 def pool_table(table: Table) -> Table:
@@ -141,7 +244,8 @@ def _divided(
     table: Table, weight: np.ndarray | None, max_bins: int, n_threads: int
 ) -> tuple[tuple[np.ndarray, ...], tuple[Marginal, ...]]:
     """Cut points and distribution of every column. Codes have a bin each, whatever max_bins says."""
-    cuts, marginals = map(list, find_cuts(table, weight, max_bins, n_threads))
+    found = find_cuts(table, weight, max_bins, n_threads)
+    cuts, marginals = list(found[0]), list(found[1])
     whole = None if weight is None else integer_weights(weight)
     for j in np.flatnonzero(table.schema.in_sets).tolist():
         levels, cells = table.levels[j], table.column(j)

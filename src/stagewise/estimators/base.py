@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from stagewise.backends.cpu import threads_for
+from stagewise.boosting.binned import binned_raw
 from stagewise.boosting.checkpoint import open_checkpoints
 from stagewise.boosting.loop import Problem, Validation, boost
 from stagewise.boosting.methods import gradient_boosting
@@ -27,7 +28,7 @@ from stagewise.kernels.team import available_cores
 from stagewise.learners.refit import Structure
 from stagewise.losses.base import Loss
 from stagewise.losses.linked import link_of
-from stagewise.params import BoostParams, TreeParams, check_choice, check_count, check_number, job_count
+from stagewise.params import BoostParams, TreeParams, check_count, check_number, job_count
 
 __all__ = ["BaseGradientBoosting", "Keeping"]
 
@@ -121,12 +122,15 @@ class BaseGradientBoosting(TableEstimator):
         elif len(rows):
             weights = np.empty(0) if weight is None else weight[rows]
             scores = None if offset is None else offset[:, rows].copy()
-            held_out = Validation(dataset.bins, rows, target[rows], weights, scores, None)
+            places = rows if dataset.rows is None else dataset.rows[rows]
+            held_out = Validation(dataset.bins, places, target[rows], weights, scores, None)
         raw = None
         if before is not None:
-            raw = self._raw_before(before, table, offset, n_jobs)
+            raw = (
+                before.raw(table.to_matrix(), n_jobs, offset) if table else binned_raw(before, dataset, n_jobs, offset)
+            )
             if held_out is not None and eval_set is None:
-                held_out = replace(held_out, raw=raw[:, held_out.index].copy())
+                held_out = replace(held_out, raw=raw[:, rows].copy())
         problem = Problem(
             bins=dataset.bins,
             cuts=dataset.cuts,
@@ -140,6 +144,7 @@ class BaseGradientBoosting(TableEstimator):
             validation=held_out,
             before=before,
             raw=raw,
+            rows=_NO_ROWS if dataset.rows is None else dataset.rows,
         )
         method, threads = gradient_boosting(tree), threads_for(n, f, tree, n_jobs)
         model = boost(problem, method, params, self._callbacks(), threads, checkpoints)
@@ -181,7 +186,9 @@ class BaseGradientBoosting(TableEstimator):
         old.loss.check_target(target)
         weight = self._adjust_weights(read_weights(sample_weight, n), target)
         tree = self._tree_params(n, f)
-        params = replace(self._boost_params(), n_estimators=len(old.stages), subsample=1.0, patience=None)
+        params = replace(
+            self._boost_params(), n_estimators=len(old.stages), subsample=1.0, sampling="uniform", patience=None
+        )
         dataset = Dataset(table, None, weight, max_bins=2, n_jobs=n_jobs)  # bins are not looked at
         problem = Problem(
             bins=dataset.bins,
@@ -228,12 +235,14 @@ class BaseGradientBoosting(TableEstimator):
             tol=self.tol,
             seed=self._seed(),
             influence_trimming=self._trimming(),
+            sampling=self.sampling,
+            goss_top=self.goss_top,
+            goss_rest=self.goss_rest,
         )
 
     def _check_options(self) -> None:
         """Range checks of what no record holds."""
         check_count("max_bins", self.max_bins, 2, 255)
-        check_choice("sampling", self.sampling, ("uniform",))
         if self.validation_fraction is not None:
             check_number("validation_fraction", self.validation_fraction, 0.0, 1.0, low_open=True, high_open=True)
         if not isinstance(self.warm_start, (bool, np.bool_)):
@@ -286,12 +295,17 @@ class BaseGradientBoosting(TableEstimator):
     def _eval_validation(
         self, eval_set: Any, dataset: Dataset, loss: Loss, before: Model | None, n_jobs: int
     ) -> Validation:
-        """eval_set: (X, y), (X, y, sample_weight) or (X, y, sample_weight, init_score); or a list with one of these."""
+        """eval_set: (X, y), (X, y, sample_weight) or (X, y, sample_weight, init_score); a Dataset with the training
+        data's cut points; or a list with one of these."""
         if isinstance(eval_set, list) and len(eval_set) == 1:
             eval_set = eval_set[0]
+        if isinstance(eval_set, Dataset):
+            return self._eval_dataset(eval_set, dataset, loss, before, n_jobs)
         several = isinstance(eval_set, list) and any(isinstance(part, tuple) for part in eval_set)
         if several or not isinstance(eval_set, (tuple, list)) or not 2 <= len(eval_set) <= 4:
-            raise InputError("eval_set must be (X, y), (X, y, sample_weight) or (X, y, sample_weight, init_score).")
+            raise InputError(
+                "eval_set must be (X, y), (X, y, sample_weight) or (X, y, sample_weight, init_score), or a Dataset."
+            )
         X, y, weight, score = (*eval_set, None, None)[:4]
         table = read_table(X, like=dataset.schema, estimator_name=type(self).__name__)
         target = self._read_eval_y(y, table.n_rows)
@@ -303,6 +317,23 @@ class BaseGradientBoosting(TableEstimator):
             raw = before.raw(table.to_matrix(), n_jobs, offset)
         bins = bin_table(table, dataset.cuts, n_jobs)
         return Validation(bins, _NO_ROWS, target, np.empty(0) if weights is None else weights, offset, raw)
+
+    def _eval_dataset(
+        self, given: Dataset, dataset: Dataset, loss: Loss, before: Model | None, n_jobs: int
+    ) -> Validation:
+        own = given.following(dataset.schema, dataset.cuts, n_jobs)
+        if own is None or not own.same_cuts(dataset):
+            raise InputError(
+                "eval_set is a Dataset with other cut points or categories than the training data; use a subset of the "
+                "Dataset that is fitted, make it with Dataset(X, y, like=...), or give (X, y)."
+            )
+        dataset.schema.check_names(given.names, given.n_columns, type(self).__name__)
+        target = self._read_eval_y(given.y, given.n_rows)
+        loss.check_target(target)
+        weights = read_weights(given.sample_weight, given.n_rows)
+        raw = None if before is None else binned_raw(before, given, n_jobs)
+        index = _NO_ROWS if own.rows is None else own.rows
+        return Validation(own.bins, index, target, np.empty(0) if weights is None else weights, None, raw)
 
     # --- warm start --------------------------------------------------------------------------------------------------
 
@@ -329,9 +360,3 @@ class BaseGradientBoosting(TableEstimator):
                 "has when warm_start=True; set it higher, or use warm_start=False to start afresh."
             )
         return before
-
-    def _raw_before(self, before: Model, table: Table | None, offset: np.ndarray | None, n_jobs: int) -> np.ndarray:
-        if table is None:
-            how = "warm_start" if self._first is None else "init_model"
-            raise InputError(f"{how} needs the values of X, which a Dataset does not keep; pass X and y instead.")
-        return before.raw(table.to_matrix(), n_jobs, offset)

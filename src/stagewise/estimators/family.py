@@ -22,6 +22,7 @@ from stagewise.params import BoostParams, TreeParams, check_count, job_count
 
 __all__ = ["BaseFamily"]
 
+_NO_ROWS = np.empty(0, np.uint32)
 _OUR_TREES = ("max_leaf_nodes", "max_depth", "min_samples_leaf", "max_bins")
 
 
@@ -159,6 +160,7 @@ class BaseFamily(TableEstimator):
             before=None,
             raw=None,
             X=values,
+            rows=_NO_ROWS if dataset is None or dataset.rows is None else dataset.rows,
         )
         return problem, tree, params, threads
 

@@ -118,6 +118,8 @@ class GradientBoostingRegressor(NumberRegressor, BaseGradientBoosting):
         growth: str = "leafwise",
         subsample: float = 1.0,
         sampling: str = "uniform",
+        goss_top: float = 0.2,
+        goss_rest: float = 0.1,
         max_features: Any = 1.0,
         max_features_tree: Any = 1.0,
         max_bins: int = 255,
@@ -149,6 +151,8 @@ class GradientBoostingRegressor(NumberRegressor, BaseGradientBoosting):
         self.growth = growth
         self.subsample = subsample
         self.sampling = sampling
+        self.goss_top = goss_top
+        self.goss_rest = goss_rest
         self.max_features = max_features
         self.max_features_tree = max_features_tree
         self.max_bins = max_bins

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from stagewise.boosting.binned import binned_raw, binned_stages
 from stagewise.boosting.model import Model
 from stagewise.boosting.monitor import ProgressBar
 from stagewise.data.dataset import Dataset
@@ -19,7 +21,17 @@ from stagewise.errors import InputError, ParameterError
 from stagewise.kernels.team import available_cores
 from stagewise.params import check_count, job_count
 
-__all__ = ["TableEstimator"]
+__all__ = ["TableEstimator", "scored_rows"]
+
+
+def scored_rows(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
+    """What `score` compares: X, y and weights as given, or those that a Dataset holds."""
+    if isinstance(X, Dataset):
+        y = X.y if y is None else y
+        sample_weight = X.sample_weight if sample_weight is None else sample_weight
+    if y is None:
+        raise InputError("score needs y to compare with, as an argument or in the Dataset.")
+    return X, y, sample_weight
 
 
 class TableEstimator(BaseEstimator):
@@ -94,10 +106,17 @@ class TableEstimator(BaseEstimator):
         return read_table(X, like=self.model_.schema, estimator_name=type(self).__name__).to_matrix()
 
     def _raw(self, X: Any) -> np.ndarray:
+        if isinstance(X, Dataset):
+            check_is_fitted(self)
+            return binned_raw(self.model_, X, job_count(self.n_jobs, available_cores()))
         matrix = self._matrix(X)
         return self.model_.raw(matrix, job_count(self.n_jobs, available_cores()))
 
     def _staged_raw(self, X: Any) -> Iterator[np.ndarray]:
+        if isinstance(X, Dataset):
+            check_is_fitted(self)
+            stages = binned_stages(self.model_, X, job_count(self.n_jobs, available_cores()))
+            return (raw.copy() for raw in islice(stages, 1, None))
         matrix = self._matrix(X)
         return self.model_.staged_raw(matrix, job_count(self.n_jobs, available_cores()))
 

@@ -69,6 +69,8 @@ class ClassTreeLearner:
 
     def __init__(self, backend: CpuBackend, y: np.ndarray, n_classes: int) -> None:
         self.backend, self.code, self.n_classes = backend, y.astype(np.int64), n_classes
+        codes = backend.bins.by_column
+        self._codes = codes[:, backend.places] if len(backend.places) else codes  # of a subset: a copy
         self._cuts = padded_cuts(backend.cuts)
         self._bits = min(40, 61 - max(1, len(y)).bit_length())
 
@@ -104,7 +106,7 @@ class ClassTreeLearner:
         cut, side = np.zeros(gain.shape, np.int64), np.zeros(gain.shape, np.int64)
         hist = np.empty((backend.team.n_threads, n_nodes, 256, self.n_classes + 1), np.int64)
         backend.team.run(
-            class_splits, backend.bins.by_column, backend.bins.n_bins, level, self.code, weight, whole,
+            class_splits, self._codes, backend.bins.n_bins, level, self.code, weight, whole,
             np.int64(backend.params.min_samples_leaf), hist, gain, cut, side,
         )  # fmt: skip
         best = gain.argmax(axis=0).tolist()
@@ -116,7 +118,7 @@ class ClassTreeLearner:
     def _divide(self, node: np.ndarray, used: np.ndarray, number: int, split: _Split, left: int) -> _Split:
         """Send the rows of a node to its children, `left` and `left + 1`; the split, with a side for missing values."""
         rows = np.flatnonzero(node == number)
-        codes = self.backend.bins.by_column[split.column, rows]
+        codes = self._codes[split.column, rows]
         missing, goes_left = codes == MISSING, codes <= split.cut
         if split.side == NOT_SEEN:  # the side with more rows; ties: left
             known = used[rows] & ~missing
