@@ -89,7 +89,8 @@ class Dataset:
             self.schema = table.schema
             self.cuts, self.marginals = _divided(table, self.sample_weight, max_bins, threads)
         else:
-            table = table.with_columns({j: like.pooled_column(j, own) for j, own in self.crowds.items()})
+            if self.crowds:
+                table = table.with_columns({j: like.pooled_column(j, own) for j, own in self.crowds.items()})
             self.schema, self.cuts, self.marginals = like.schema, like.cuts, like.marginals
             self.max_bins = like.max_bins
         self.bins = bin_table(table, self.cuts, threads)
