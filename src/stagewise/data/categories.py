@@ -55,15 +55,16 @@ Cells: TypeAlias = Texts | npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Levels:
-    """The level table of one column: cells with values[k] become numbers[k]; missing and unseen ones NaN.
+    """The level table of one column: cells with values[k] become numbers[k], unseen ones `unseen`, missing ones NaN.
 
     With `by_target` the numbers are target statistics and the column is one of ordinary numbers; otherwise they are
-    codes, 0 to 254, that trees split by sets.
+    codes, 0 to 254, that trees split by sets, and what was not seen is missing.
     """
 
     values: np.ndarray  # (n_levels,): texts (object) or numbers (float64), ascending
     numbers: npt.NDArray[np.float64]  # (n_levels,)
     by_target: bool = False
+    unseen: float = np.nan
 
     @property
     def codes(self) -> npt.NDArray[np.int32]:
@@ -89,7 +90,7 @@ class Levels:
         return dict(zip(self.values.tolist(), self.numbers.tolist(), strict=True))
 
     def encode(self, cells: Cells, name: str) -> Floats:
-        """Codes (float32) or statistics (float64) of cells, NaN for what is missing or was not seen in training.
+        """Codes (float32) or statistics (float64) of cells.
 
         Numbers where training had text, or text where it had numbers, are an error; `name` says whose.
         """
@@ -101,18 +102,18 @@ class Levels:
                     f"{cells.table[int(cells.index.max())][:40]!r}; convert it with .astype(float)."
                 )
             find = self._number_of.get if self.is_text else {}.get
-            return np.array([*(find(text, np.nan) for text in cells.table), np.nan], kind)[cells.index]
+            return np.array([*(find(text, self.unseen) for text in cells.table), np.nan], kind)[cells.index]
         missing = np.isnan(cells)
         if self.is_text and not missing.all():
             raise InputError(
                 f"{name} held text as categories in training, and holds numbers now, such as "
                 f"{cells[~missing][0]:g}; pass the same text, with .astype(str) for example."
             )
-        if not len(self.values) or self.is_text:
-            return np.full(len(cells), np.nan, kind)
-        at = np.minimum(np.searchsorted(self.values, cells), len(self.values) - 1)
-        known = self.values[at] == cells
-        return np.where(known, self.numbers[at], np.nan).astype(kind)
+        out = np.where(missing, np.nan, self.unseen)
+        if len(self.values) and not self.is_text:
+            at = np.minimum(np.searchsorted(self.values, cells), len(self.values) - 1)
+            out = np.where(self.values[at] == cells, self.numbers[at], out)
+        return out.astype(kind)
 
 
 def learn(cells: Cells) -> tuple[Levels, Floats]:

@@ -9,21 +9,33 @@ The model is the same as from X and y themselves, with the same weights.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from copy import copy
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from stagewise.data.binning import Marginal, find_cuts, integer_weights
-from stagewise.data.categories import FROM_DTYPE, MOST_CODES, pooled
+from stagewise.data.categories import FROM_DTYPE, MOST_CODES, Levels, pooled
+from stagewise.data.statistics import target_statistics
 from stagewise.data.table import Table, read_table
 from stagewise.data.target import read_weights
 from stagewise.errors import InputError
 from stagewise.kernels.binning import bin_column, bin_matrix, interleave
 from stagewise.kernels.histogram import Bins
+from stagewise.kernels.partition import MISSING
 from stagewise.kernels.team import Team, available_cores
 from stagewise.params import check_count, job_count
 
 __all__ = ["Dataset", "bin_table", "padded_cuts"]
+
+
+class Crowd(NamedTuple):
+    """All levels of a column, and the one of each row."""
+
+    levels: Levels
+    index: np.ndarray  # int32 (n_rows,), -1 where missing
 
 
 class Dataset:
@@ -54,10 +66,45 @@ class Dataset:
         self.max_bins = max_bins
         self.n_rows = table.n_rows
         self.n_columns = table.n_columns
+        self.crowds = _crowds(table)
         table = pool_table(table)
         self.schema = table.schema
         self.cuts, self.marginals = _divided(table, self.sample_weight, max_bins, threads)
         self.bins = bin_table(table, self.cuts, threads)
+
+    def by_target(
+        self, columns: Iterable[int], y: np.ndarray, weight: np.ndarray | None, training: np.ndarray, n_jobs: int
+    ) -> tuple[Dataset, dict[int, tuple[Levels, np.ndarray]]]:
+        """The same data with ordered target statistics in some of its categorical columns, and these columns.
+
+        y, weight and training (bool) have an entry for each row; see statistics.py.
+        """
+        levels, cuts, marginals = list(self.schema.levels), list(self.cuts), list(self.marginals)
+        n_bins, by_column = self.bins.n_bins.copy(), self.bins.by_column.copy()
+        made = {}
+        for j in columns:
+            crowd = self.crowds.get(j) or self._crowd(j)
+            found = target_statistics(crowd.index, len(crowd.levels.values), y, weight, training)
+            levels[j] = Levels(crowd.levels.values, found.levels, True, found.prior)
+            alone = Table(None, (found.rows,), None, self.n_rows, 1)
+            (cuts[j],), (marginals[j],) = find_cuts(alone, self.sample_weight, self.max_bins, n_jobs)
+            binned = bin_table(alone, (cuts[j],), n_jobs)
+            n_bins[j], by_column[j] = binned.n_bins[0], binned.by_column[0]
+            made[j] = levels[j], found.rows
+        changed = copy(self)
+        changed.schema = replace(self.schema, levels=tuple(levels))
+        changed.cuts, changed.marginals = tuple(cuts), tuple(marginals)
+        by_row = np.empty_like(self.bins.by_row)
+        with Team(n_jobs if by_row.size >= 50_000 else 1) as team:
+            team.run(interleave, by_column, self.bins.stride, by_row)
+        changed.bins = Bins(by_row, by_column, n_bins, self.bins.stride)
+        return changed, made
+
+    def _crowd(self, j: int) -> Crowd:
+        """A column of few levels, whose codes are the numbers of its levels."""
+        codes, levels = self.bins.by_column[j].astype(np.int32), self.schema.levels[j]
+        assert levels is not None
+        return Crowd(levels, np.where(codes == MISSING, -1, codes))
 
     @property
     def names(self) -> tuple[str, ...] | None:
@@ -67,6 +114,15 @@ class Dataset:
     def __repr__(self) -> str:
         bins = int(self.bins.n_bins.sum())
         return f"Dataset({self.n_rows:,} rows × {self.n_columns:,} columns, {bins:,} bins)"
+
+
+def _crowds(table: Table) -> dict[int, Crowd]:
+    """Columns of more levels than there are codes."""
+    found = {}
+    for j, levels in enumerate(table.levels):
+        if levels is not None and levels.n_codes > MOST_CODES:
+            found[j] = Crowd(levels, np.where(np.isnan(table.column(j)), -1, table.column(j)).astype(np.int32))
+    return found
 
 
 def pool_table(table: Table) -> Table:

@@ -122,6 +122,7 @@ class GradientBoostingRegressor(NumberRegressor, BaseGradientBoosting):
         max_features_tree: Any = 1.0,
         max_bins: int = 255,
         categorical_features: Any = "from_dtype",
+        category_encoding: str = "auto",
         alpha: float = 0.9,
         tweedie_power: float = 1.5,
         early_stopping: bool | str = "auto",
@@ -152,6 +153,7 @@ class GradientBoostingRegressor(NumberRegressor, BaseGradientBoosting):
         self.max_features_tree = max_features_tree
         self.max_bins = max_bins
         self.categorical_features = categorical_features
+        self.category_encoding = category_encoding
         self.alpha = alpha
         self.tweedie_power = tweedie_power
         self.early_stopping = early_stopping

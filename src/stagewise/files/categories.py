@@ -13,8 +13,8 @@ from stagewise.errors import InputError
 __all__ = ["level_arrays", "read_levels"]
 
 _ARRAYS = {
-    "column": np.int64, "kind": np.uint8, "size": np.int64, "numbers": np.float64, "values": np.float64,
-    "lengths": np.int64, "texts": np.uint8,
+    "column": np.int64, "kind": np.uint8, "size": np.int64, "unseen": np.float64, "numbers": np.float64,
+    "values": np.float64, "lengths": np.int64, "texts": np.uint8,
 }  # fmt: skip
 _TEXT, _BY_TARGET = 1, 2  # bits of "kind"
 _MOST_CODES = 1 << 24
@@ -22,13 +22,14 @@ _MOST_CODES = 1 << 24
 
 
 def level_arrays(levels: Sequence[Levels | None]) -> dict[str, np.ndarray]:
-    """One entry of column, kind and size a table; their numbers, and values or texts (UTF-8), one after the other."""
+    """One entry of column, kind and size a table (unseen: where it is by target); their numbers, and values or texts (UTF-8), one after the other."""
     own = [(j, one) for j, one in enumerate(levels) if one is not None]
     texts = [text.encode("utf-8", "surrogatepass") for _, one in own if one.is_text for text in one.values.tolist()]
     return {
         "column": np.array([j for j, _ in own], np.int64),
         "kind": np.array([_TEXT * one.is_text + _BY_TARGET * one.by_target for _, one in own], np.uint8),
         "size": np.array([len(one.values) for _, one in own], np.int64),
+        "unseen": np.array([one.unseen for _, one in own if one.by_target]),
         "numbers": np.concatenate([np.empty(0), *(one.numbers for _, one in own)]),
         "values": np.concatenate([np.empty(0), *(one.values for _, one in own if not one.is_text)]),
         "lengths": np.array([len(text) for text in texts], np.int64),
@@ -53,6 +54,10 @@ def read_levels(arrays: Mapping[str, np.ndarray], n_columns: int) -> tuple[Level
     texts = _texts(arrays["texts"].tobytes(), arrays["lengths"])
     if len(texts) + len(arrays["values"]) != total:
         raise InputError("The level tables have more or fewer levels than numbers.")
+    by_target = [bool(bits & _BY_TARGET) for bits in kind]
+    if len(arrays["unseen"]) != sum(by_target) or not np.isfinite(arrays["unseen"]).all():
+        raise InputError("Columns of target statistics must have a finite number for levels that were not seen.")
+    unseen = iter(arrays["unseen"].tolist())
     made: list[Levels | None] = [None] * n_columns
     at = at_text = at_value = 0
     for j, bits, n in zip(column, kind, size.tolist(), strict=True):
@@ -63,7 +68,8 @@ def read_levels(arrays: Mapping[str, np.ndarray], n_columns: int) -> tuple[Level
         else:
             values = arrays["values"][at_value : at_value + n]
             at_value += n
-        made[j] = _checked(Levels(values, arrays["numbers"][at : at + n], bool(bits & _BY_TARGET)), n)
+        numbers, statistic = arrays["numbers"][at : at + n], bool(bits & _BY_TARGET)
+        made[j] = _checked(Levels(values, numbers, statistic, next(unseen) if statistic else np.nan), n)
         at += n
     return tuple(made)
 
