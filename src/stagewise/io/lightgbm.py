@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 
 from stagewise.errors import InputError, InputTypeError
-from stagewise.files.disk import read_file
 from stagewise.io.grove import Grove, walk
 from stagewise.io.imported import MOST_OUTPUTS, Source, estimator_of
 from stagewise.losses.base import Loss
 from stagewise.losses.classification import LogLoss, MulticlassLogLoss
 from stagewise.losses.linked import Linked
 from stagewise.losses.regression import AbsoluteError, Gamma, Huber, Poisson, Quantile, SquaredError, Tweedie
+from stagewise.storage.disk import read_file
 
 __all__ = ["ZERO", "import_lightgbm"]
 
