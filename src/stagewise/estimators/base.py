@@ -264,12 +264,17 @@ class BaseGradientBoosting(TableEstimator):
     def _eval_validation(
         self, eval_set: Any, dataset: Dataset, loss: Loss, before: Model | None, n_jobs: int
     ) -> Validation:
-        """eval_set: (X, y), (X, y, sample_weight) or (X, y, sample_weight, init_score); or a list with one of these."""
+        """eval_set: (X, y), (X, y, sample_weight) or (X, y, sample_weight, init_score); a Dataset with the training
+        data's cut points; or a list with one of these."""
         if isinstance(eval_set, list) and len(eval_set) == 1:
             eval_set = eval_set[0]
+        if isinstance(eval_set, Dataset):
+            return self._eval_dataset(eval_set, dataset, loss, before)
         several = isinstance(eval_set, list) and any(isinstance(part, tuple) for part in eval_set)
         if several or not isinstance(eval_set, (tuple, list)) or not 2 <= len(eval_set) <= 4:
-            raise InputError("eval_set must be (X, y), (X, y, sample_weight) or (X, y, sample_weight, init_score).")
+            raise InputError(
+                "eval_set must be (X, y), (X, y, sample_weight) or (X, y, sample_weight, init_score), or a Dataset."
+            )
         X, y, weight, score = (*eval_set, None, None)[:4]
         table = read_table(X, like=dataset.schema, estimator_name=type(self).__name__)
         target = self._read_eval_y(y, table.n_rows)
@@ -281,6 +286,20 @@ class BaseGradientBoosting(TableEstimator):
             raw = before.raw(table.to_matrix(), n_jobs, offset)
         bins = bin_table(table, dataset.cuts, n_jobs)
         return Validation(bins, _NO_ROWS, target, np.empty(0) if weights is None else weights, offset, raw)
+
+    def _eval_dataset(self, given: Dataset, dataset: Dataset, loss: Loss, before: Model | None) -> Validation:
+        if not given.same_cuts(dataset):
+            raise InputError(
+                "eval_set is a Dataset with other cut points than the training data; make it with like=..., the "
+                "Dataset that is fitted, or give (X, y)."
+            )
+        if before is not None:
+            raise InputError("Going on from a model needs the values of the eval_set; give (X, y), not a Dataset.")
+        dataset.schema.check_names(given.names, given.n_columns, type(self).__name__)
+        target = self._read_eval_y(given.y, given.n_rows)
+        loss.check_target(target)
+        weights = read_weights(given.sample_weight, given.n_rows)
+        return Validation(given.bins, _NO_ROWS, target, np.empty(0) if weights is None else weights, None, None)
 
     # --- warm start --------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,39 @@
+"""Files mapped into memory: the system reads pages when they are looked at, and drops them when memory is short."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+__all__ = ["map_bytes", "map_values"]
+
+
+class _Pages:
+    """Mapped pages as NumPy sees them. It keeps the mapping alive as long as an array is made of it."""
+
+    def __init__(self, pages: mmap.mmap, length: int) -> None:
+        self.pages = pages
+        address = np.frombuffer(pages, np.uint8).ctypes.data
+        # False: "not read-only". Numba compiles a kernel anew for read-only arrays, and kernels shall not be able to
+        # tell where bins are. The pages themselves are protected: a write to them ends the process.
+        self.__array_interface__ = {"data": (address, False), "shape": (length,), "typestr": "|u1", "version": 3}
+
+
+def map_bytes(path: str | os.PathLike[str], length: int) -> np.ndarray:
+    """The first `length` bytes (at least one) of a file as uint8, for kernels that only read them.
+
+    They count neither as this process's data nor as its anonymous memory. The file may be unlinked meanwhile.
+    """
+    with open(path, "rb") as file:  # noqa: PTH123
+        pages = mmap.mmap(file.fileno(), length, access=mmap.ACCESS_READ)
+    return np.asarray(_Pages(pages, length))
+
+
+def map_values(path: str | os.PathLike[str], dtype: np.dtype[Any], length: int) -> np.ndarray:
+    """A file of `length` numbers as a read-only array."""
+    values = np.memmap(Path(path), dtype, "r", shape=(length,))
+    return values.view(np.ndarray)
