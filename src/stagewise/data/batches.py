@@ -41,7 +41,10 @@ class Batch:
 class Source(Protocol):
     """Gives the same batches every time."""
 
-    n_rows: int | None  # None: not known before all have come
+    @property
+    def n_rows(self) -> int | None:
+        """None: not known before all have come."""
+        ...
 
     def batches(self, only: tuple[str, ...] | None = None) -> Iterator[Batch]:
         """All batches in order. only: names of the columns of X that will be looked at; others may be left out."""

@@ -43,6 +43,8 @@ class Dataset:
     are used, as the rows of a validation sample (`eval_set`) need it.
     """
 
+    schema: Schema
+
     def __init__(
         self,
         X: Any,
