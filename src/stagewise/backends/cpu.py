@@ -74,11 +74,15 @@ class CpuBackend:
         params: TreeParams,
         n_threads: int,
         n_training: int | None = None,
+        in_sets: np.ndarray | None = None,
     ):
-        """n_training: rows that take part, when not all do; what depends on a number of rows depends on this one."""
+        """n_training: rows that take part, when not all do; what depends on a number of rows depends on this one.
+
+        in_sets: bool (n_columns), the columns that are split by sets of codes; None for none."""
         self.bins, self.n_rows, self.cuts, self.params = bins, n_rows, cuts, params
         self.n_training = n_rows if n_training is None else n_training
         self.n_columns = len(cuts)
+        self.in_sets = np.zeros(len(cuts), np.bool_) if in_sets is None else in_sets
         self.team = Team(n_threads)
         self.bits = limb_bits(self.n_training)
         self._words = np.empty(n_rows, np.int64)
@@ -127,6 +131,8 @@ class CpuBackend:
             np.zeros((threads, 2, N_FIELDS), np.int64),
             np.zeros((threads, 8)),
             np.zeros((threads, 8), np.int64),
+            np.zeros((threads, 6, 256), np.int64),
+            np.zeros((threads, 256), np.uint8),
         )
 
     def _make_pools(self, packed: int, wide: int) -> Pools:
@@ -244,14 +250,25 @@ class CpuBackend:
             max_columns=np.int64(params.split_columns if params.split_columns < min(params.tree_columns, f) else f),
             key=np.uint64(key),
             tree_columns=eligible,
+            in_sets=self.in_sets,
+            any_sets=bool(self.in_sets.any()),
+            cat_smooth=params.cat_smooth / chosen.hess_peak,
+            cat_l2=params.cat_l2 / chosen.hess_peak,
+            max_onehot=np.int64(params.max_onehot),
+            max_group=np.int64(params.max_group),
+            level_rows=np.int64(params.level_rows),
+            group_rows=np.int64(params.group_rows),
         )
 
     def _harvest(self, n_nodes: int, chosen: Packing) -> Grown:
         """The grown nodes as a frozen tree, and where the rows of its leaves are."""
-        numbers, floats = np.empty((5, n_nodes), np.int32), np.empty((3, n_nodes))
+        numbers, floats = np.empty((6, n_nodes), np.int32), np.empty((3, n_nodes))
         leaves = np.empty(((n_nodes + 1) // 2, 4), np.int64)
+        sets = np.empty((n_nodes if self.in_sets.any() else 0, 4), np.uint64)
         scale = min(chosen.grad_peak * chosen.grad_peak / chosen.hess_peak, 1e300)
-        harvest(self._nodes, self._padded_cuts, self.params.growth == "symmetric", scale, numbers, floats, leaves)
+        _, n_sets = harvest(
+            self._nodes, self._padded_cuts, self.params.growth == "symmetric", scale, numbers, floats, leaves, sets
+        )
         tree = Tree(
             feature=numbers[0],
             threshold=floats[0],
@@ -263,6 +280,8 @@ class CpuBackend:
             count=floats[2].astype(np.int64),
             cover=floats[2],
             depth=numbers[4],
+            subset=numbers[5] if n_sets else np.empty(0, np.int32),
+            sets=sets[:n_sets].copy(),
         )
         return Grown(tree, leaves, not chosen.narrow)
 
@@ -333,8 +352,9 @@ class CpuBackend:
         """Rows that grew the tree have their label; those of `rest` walk down the tree."""
         if len(rest):
             self.team.run(
-                label_binned, self.bins, rest, tree.feature, tree.cut, tree.missing_left, tree.left, self.labels
-            )
+                label_binned, self.bins, rest, tree.feature, tree.cut, tree.missing_left, tree.left, tree.subset,
+                tree.sets, self.labels,
+            )  # fmt: skip
 
     def add_leaves(self, tree: Tree, rest: np.ndarray, raw: np.ndarray) -> None:
         """raw += tree."""
@@ -344,5 +364,6 @@ class CpuBackend:
     def add_tree(self, tree: Tree, bins: Bins, index: np.ndarray, raw: np.ndarray) -> None:
         """raw[r] += tree, for other binned rows: row index[r], or r when `index` is empty."""
         self.team.run(
-            add_tree_binned, bins, index, tree.feature, tree.cut, tree.missing_left, tree.left, tree.value, raw
-        )
+            add_tree_binned, bins, index, tree.feature, tree.cut, tree.missing_left, tree.left, tree.subset, tree.sets,
+            tree.value, raw,
+        )  # fmt: skip

@@ -80,6 +80,8 @@ def run_prints(
         for stage in model.stages:
             for term in stage:
                 yield from (term.feature, term.threshold, term.missing_left, term.left, term.value)
+                if len(term.sets):
+                    yield from (term.subset, term.sets)
 
     return {
         "data": digest([bins.by_row, *cuts]),

@@ -121,7 +121,9 @@ def boost(
     targets = _targets(problem)
     n_training = len(problem.y) - int(problem.skip.sum())
     with (
-        CpuBackend(problem.bins, len(problem.y), problem.cuts, tree, n_threads, n_training) as backend,
+        CpuBackend(
+            problem.bins, len(problem.y), problem.cuts, tree, n_threads, n_training, problem.schema.in_sets
+        ) as backend,
         deferred_interrupt() as ctrl_c,
     ):
         maker = PairsMaker(loss, targets.y, targets.weight, backend.team, n_training)

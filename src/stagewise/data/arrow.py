@@ -115,6 +115,7 @@ class ParquetFiles:
                 for piece in file.iter_batches(_rows_of(len(names)), columns=list(names), use_threads=False):
                     if piece.num_rows:
                         yield roles.split(_frame(self._arrow.Table.from_batches([piece])), str(path), only)
+        self._arrow.default_memory_pool().release_unused()
 
 
 class CsvFiles:

@@ -71,11 +71,12 @@ def row_hashes(first: int, n_rows: int) -> np.ndarray:
     return hashes
 
 
-def integer_weights(weight: np.ndarray, n_rows: int, peak: float) -> np.ndarray:
+def integer_weights(weight: np.ndarray, n_rows: int | None = None, peak: float | None = None) -> np.ndarray:
     """Weights as integers: their sums (below 2**53) do not depend on order. A positive weight stays positive.
 
-    weight: some of n_rows weights, the largest of which is `peak`.
+    When these are not all of them: there are n_rows, and the largest is `peak`.
     """
+    n_rows, peak = n_rows or len(weight), peak or weight.max()
     bits = min(30, 52 - n_rows.bit_length())
     scaled = np.rint(weight / peak * 2.0**bits).astype(np.int64)
     return np.where(weight > 0.0, np.maximum(scaled, 1), 0)
@@ -120,7 +121,7 @@ def find_cuts(
         keep = np.flatnonzero(sample_weight > 0.0)
         if len(keep) < table.n_rows:
             table = table.take(keep)
-        weight = integer_weights(sample_weight[keep], len(keep), float(sample_weight.max()))
+        weight = integer_weights(sample_weight[keep])
     sampled = sample_rows(table.n_rows)
     rows = _NO_ROWS if sampled is None else sampled
     sample_weights = weight[rows] if len(weight) and len(rows) else weight

@@ -12,18 +12,33 @@ import warnings
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from stagewise.data.batches import Batch, FrameBatches, Roles, Source, spooled, within
-from stagewise.data.cache import KIND, Header, Made, Parts, fresh, open_parts, stride_of, write_vectors
-from stagewise.data.dataset import Dataset, bin_table
+from stagewise.data.binning import Marginal
+from stagewise.data.cache import (
+    KIND,
+    Header,
+    Made,
+    Parts,
+    crowd_file,
+    fresh,
+    numbers_of,
+    open_parts,
+    stride_of,
+    write_vectors,
+)
+from stagewise.data.categories import MOST_CODES, Levels, pooled
+from stagewise.data.dataset import bin_table
 from stagewise.data.labels import Labels, Vector
+from stagewise.data.leveltables import LevelCounts
+from stagewise.data.ondisk import OnDisk
 from stagewise.data.progress import row_bar
-from stagewise.data.survey import Found, Survey, recount, shares_of_codes, whole_weights
+from stagewise.data.survey import Found, Survey, Unequal, recount, shares_of_codes, whole_weights
 from stagewise.data.table import Schema, Table, read_table
 from stagewise.data.target import check_finite, read_weights
 from stagewise.errors import InputError
@@ -41,19 +56,22 @@ class Plan:
     max_bins: int
     n_threads: int
     verbose: int
-    like: Dataset | None  # whose cut points to use
+    like: OnDisk | None  # whose cut points to use
+    categorical: Any = None  # which columns hold categories, see table.read_table
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Looked:
     """What a first look at all batches gives."""
 
-    schema: Schema
+    schema: Schema  # level tables have all levels
+    reading: Schema  # ... and here they give the codes of levels, or their numbers where there are more than codes
     n_rows: int
     y: np.ndarray | Labels | None
     weight: np.ndarray | None
     found: Found | None  # None: the cut points are those of another Dataset
     print: int  # of some values: the second look must see the same
+    crowds: dict[int, Levels]  # columns of more levels than codes: all levels, numbered
 
 
 def cached_parts(
@@ -125,18 +143,21 @@ def _beside(folder: Path | None) -> Path | None:
 
 def save_parts(folder: Path, parts: Parts) -> None:
     """Write a Dataset that exists."""
-    n, f = parts.bins.by_column.shape[1], len(parts.cuts)
+    n, f = parts.bins.by_column.shape[1], parts.schema.n_columns
     y = parts.y
     if y is not None and not isinstance(y, Labels):
         vector = Vector("y")
         vector.add(y, n)
         y = vector.finish()
-    header = Header(parts.cuts, parts.marginals, parts.schema, n, parts.max_bins)
+    crowds = {j: own.levels for j, own in parts.crowds.items()}
+    header = Header(parts.cuts, parts.marginals, parts.schema, n, parts.max_bins, crowds)
     with locked(folder), build_store(folder) as building:
         building.create("rows", n * parts.bins.stride).write(0, parts.bins.by_row)
         columns = building.create("columns", n * f, f)
         for j in range(f):
             columns.write(j, parts.bins.by_column[j])
+        for j, own in parts.crowds.items():
+            building.create(crowd_file(j), 4 * n).write(0, own.index.astype(np.int32))
         write_vectors(building, y, parts.weight)
         building.commit(header.content(Made(None, {}), y, parts.weight))
 
@@ -146,51 +167,63 @@ def save_parts(folder: Path, parts: Parts) -> None:
 
 def _build(source: Source, building: Building, made: Made, plan: Plan) -> None:
     looked = _look(source, plan)
-    if plan.like is not None:
-        cuts, marginals = list(plan.like.cuts), list(plan.like.marginals)
+    found, like = looked.found, plan.like
+    if like is not None:
+        cuts, marginals = list(like.cuts), list(like.marginals)
     else:
-        assert looked.found is not None
-        columns = looked.found.columns
-        cuts, marginals = columns.cuts, columns.marginals
-        if looked.found.open_cuts:
+        assert found is not None
+        cuts, marginals = found.columns.cuts, found.columns.marginals
+        if found.open_cuts:
             names = looked.schema.names
-            only = None if names is None else tuple(names[j] for j in looked.found.open_cuts)
-            for j, own, marginal in recount(
-                _tables(source, looked, only, looked.found.open_cuts), looked.found, plan.max_bins
-            ):
+            only = None if names is None else tuple(names[j] for j in found.open_cuts)
+            for j, own, marginal in recount(_tables(source, looked, only, found.open_cuts), found, plan.max_bins):
                 cuts[j], marginals[j] = own, marginal
+        for j, levels in _in_sets(looked.schema):  # codes have a bin each, whatever max_bins says
+            cuts[j] = np.arange(max(0, levels.n_codes - 1), dtype=np.float64)
+            marginals[j] = Marginal(np.arange(levels.n_codes, dtype=np.float64), np.empty(0), 0.0)
     counts = _write(source, building, looked, tuple(cuts), plan)
-    for j, own in counts.items():
-        marginals[j] = shares_of_codes(marginals[j].points, own)
-    header = Header(tuple(cuts), tuple(marginals), looked.schema, looked.n_rows, plan.max_bins)
+    for j, weights in counts.items():
+        marginals[j] = shares_of_codes(marginals[j].points, weights)
+    header = Header(tuple(cuts), tuple(marginals), looked.schema, looked.n_rows, plan.max_bins, looked.crowds)
     write_vectors(building, looked.y, looked.weight)
     building.commit(header.content(made, looked.y, looked.weight))
 
 
-def _read(batch: Batch, like: Schema | None) -> Table:
+def _in_sets(schema: Schema) -> Iterator[tuple[int, Levels]]:
+    return ((j, own) for j, own in enumerate(schema.levels) if own is not None)
+
+
+def _read(batch: Batch, like: Schema | None, categorical: Any = None) -> Table:
     with within(batch.where):
-        return read_table(batch.X, like=like, estimator_name="the first batch")
+        return read_table(batch.X, like=like, categorical=categorical, estimator_name="the first batch")
 
 
 def _look(source: Source, plan: Plan) -> _Looked:
     """One look at all batches."""
     y, weights, survey = Vector("y"), Vector("sample_weight"), None
-    schema = None if plan.like is None else plan.like.schema
+    known = None if plan.like is None else plan.like.schema
+    schema, categorical = known, plan.categorical
+    levels: dict[int, LevelCounts] = {}
     n, seal = 0, 0
     with row_bar(plan.verbose, "looking", source.n_rows) as bar:
         for batch in source.batches():
-            table = _read(batch, schema)
+            table = _read(batch, known, categorical)
             if n == 0:
-                schema, has_y, has_weight = table.schema, batch.y is not None, batch.weight is not None
+                has_y, has_weight = batch.y is not None, batch.weight is not None
                 if plan.like is None:
-                    survey = Survey(table.n_columns, plan.max_bins)
-            if has_y:
-                with within(batch.where):
+                    schema, categorical = Schema(table.n_columns, table.names), sorted(table.schema.coded)
+                    survey = Survey(table.n_columns, plan.max_bins, table.schema.coded)
+                    levels = {j: LevelCounts(schema.label(j)) for j in categorical}
+            assert schema is not None
+            schema.check_names(table.names, table.n_columns, "the first batch")
+            with within(batch.where):
+                if has_y:
                     y.add(batch.y, table.n_rows)
-            weight = None
-            if has_weight:
-                with within(batch.where):
-                    weight = weights.add(batch.weight, table.n_rows)
+                weight = weights.add(batch.weight, table.n_rows) if has_weight else None
+                for j, own in levels.items():
+                    batch_levels = table.levels[j]
+                    assert batch_levels is not None
+                    own.add(batch_levels, table.column(j))
             n, seal = n + table.n_rows, _seal(table, seal)
             if n >= _MOST_ROWS:
                 raise InputError(f"There are more than {_MOST_ROWS - 1:,} rows, which cannot be trained on at once.")
@@ -204,12 +237,29 @@ def _look(source: Source, plan: Plan) -> _Looked:
         check_finite(target, "y")
     weight = read_weights(weights.finish(), n) if has_weight else None
     found = None if survey is None else survey.finish(weight, plan.n_threads)
-    return _Looked(schema, n, target, weight, found, seal)
+    schema, reading, crowds = _leveled(schema, levels)
+    return _Looked(schema, reading, n, target, weight, found, seal, crowds)
+
+
+def _leveled(schema: Schema, counted: dict[int, LevelCounts]) -> tuple[Schema, Schema, dict[int, Levels]]:
+    """The schema with level tables, the one to read batches with, and the columns of more levels than codes."""
+    if not counted:
+        return schema, schema, {}
+    codes: list[Levels | None] = [None] * schema.n_columns
+    reading, crowds = codes.copy(), {}
+    for j, own in counted.items():
+        levels, counts = own.finish()
+        codes[j] = reading[j] = pooled(levels, counts)
+        if levels.n_codes > MOST_CODES:
+            reading[j], crowds[j] = numbers_of(levels), levels
+    return replace(schema, levels=tuple(codes)), replace(schema, levels=tuple(reading)), crowds
 
 
 def _seal(table: Table, before: int) -> int:
-    """A checksum of the first column, to notice a source that gives other rows when it is read again."""
-    return zlib.crc32(np.ascontiguousarray(table.column(0)).view(np.uint8).data, before)
+    """A checksum of the first column of numbers, to notice a source that gives other rows when it is read again."""
+    plain = next((j for j in range(table.n_columns) if j not in table.schema.coded), None)
+    values = np.array([table.n_rows]) if plain is None else np.ascontiguousarray(table.column(plain))
+    return zlib.crc32(values.view(np.uint8).data, before)
 
 
 def _tables(
@@ -218,10 +268,12 @@ def _tables(
     """The tables of some columns, and the weights of their rows."""
     at = 0
     for batch in source.batches(only):
-        table = _read(batch, None)
         if only is None:
+            table = _read(batch, looked.reading)
             own = tuple(np.ascontiguousarray(table.column(j)) for j in columns)
             table = Table(None, own, None, table.n_rows, len(columns))
+        else:
+            table = _read(batch, None)
         weight = None if looked.weight is None else looked.weight[at : at + table.n_rows]
         at += table.n_rows
         _check_length(at, looked.n_rows)
@@ -235,32 +287,58 @@ def _write(
     n, f = looked.n_rows, len(cuts)
     rows: StoreFile = building.create("rows", n * stride_of(f))
     columns: StoreFile = building.create("columns", n * f, f)
-    found = looked.found
-    counts = {j: np.zeros(256, np.int64) for j in (() if found is None else found.open_shares)}
+    numbers = {j: building.create(crowd_file(j), 4 * n) for j in looked.crowds}
+    weighing = _Weighing(looked)
     at, seal = 0, 0
     with row_bar(plan.verbose, "binning", n) as bar:
         for batch in source.batches():
-            table = _read(batch, looked.schema)
+            table = _read(batch, looked.reading)
             seal = _seal(table, seal)
             _check_length(at + table.n_rows, n)
+            table = _pooled(table, looked, numbers)
             bins = bin_table(table, cuts, plan.n_threads)
             rows.write(0, bins.by_row)
             for j in range(f):
                 columns.write(j, bins.by_column[j])
-            if counts and found is not None:
-                weight = None if looked.weight is None else looked.weight[at : at + table.n_rows]
-                _count_codes(counts, bins.by_column, weight, found)
+            weighing.add(bins.by_column, at)
             at += table.n_rows
             bar(table.n_rows)
     if at != n or seal != looked.print:
         raise _OtherRowsError(at, n)
-    return counts
+    return weighing.counts
 
 
-def _count_codes(counts: dict[int, np.ndarray], codes: np.ndarray, weight: np.ndarray | None, found: Found) -> None:
-    whole = whole_weights(weight, found.unequal)
-    for j, own in counts.items():
-        own += np.bincount(codes[j], whole if len(whole) else None, 256).astype(np.int64)  # exact: below 2**53
+def _pooled(table: Table, looked: _Looked, files: dict[int, StoreFile]) -> Table:
+    """The table with codes in columns of more levels than codes; the numbers of the levels go to their files."""
+    changed: dict[int, tuple[Levels, Any]] = {}
+    for j, file in files.items():
+        levels, cells = looked.schema.levels[j], table.column(j)
+        assert levels is not None
+        index = np.where(np.isnan(cells), -1, cells).astype(np.int32)
+        file.write(0, index)
+        changed[j] = levels, np.append(levels.numbers, np.nan).astype(np.float32)[index]
+    return table.with_columns(changed) if changed else table
+
+
+class _Weighing:
+    """The weight of every code of the columns for which the first look did not say it."""
+
+    def __init__(self, looked: _Looked) -> None:
+        found, self._weight = looked.found, looked.weight
+        numbers = () if found is None else found.open_shares
+        sets = () if found is None else tuple(j for j, _ in _in_sets(looked.schema))
+        self.counts = {j: np.zeros(256, np.int64) for j in (*numbers, *sets)}
+        # columns of numbers count rows that have weight, equal weights as 1; categories all rows (see Dataset)
+        every = None if looked.weight is None else Unequal(looked.n_rows, float(looked.weight.max()))
+        self._ways = [(numbers, None if found is None else found.unequal), (sets, every)]
+
+    def add(self, codes: np.ndarray, at: int) -> None:
+        """codes: uint8 (n_columns, rows) of the rows from `at` on."""
+        weight = None if self._weight is None else self._weight[at : at + codes.shape[1]]
+        for columns, unequal in self._ways:
+            whole = whole_weights(weight, unequal) if columns else np.empty(0)
+            for j in columns:  # exact: all sums are below 2**53
+                self.counts[j] += np.bincount(codes[j], whole if len(whole) else None, 256).astype(np.int64)
 
 
 def _check_length(at: int, n: int) -> None:

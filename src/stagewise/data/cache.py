@@ -11,7 +11,9 @@ import numpy as np
 
 from stagewise._version import __version__
 from stagewise.data.binning import Marginal
+from stagewise.data.categories import Levels
 from stagewise.data.labels import Labels
+from stagewise.data.leveltables import Crowd, level_arrays, read_levels
 from stagewise.data.table import Schema
 from stagewise.errors import InputError
 from stagewise.kernels.histogram import Bins
@@ -19,7 +21,19 @@ from stagewise.storage.container import Content, Section
 from stagewise.storage.mapping import map_bytes, map_values
 from stagewise.storage.store import Building, Store
 
-__all__ = ["KIND", "Header", "Made", "Parts", "digest_of", "fresh", "open_parts", "stride_of", "write_vectors"]
+__all__ = [
+    "Header",
+    "KIND",
+    "Made",
+    "Parts",
+    "crowd_file",
+    "digest_of",
+    "fresh",
+    "numbers_of",
+    "open_parts",
+    "stride_of",
+    "write_vectors",
+]
 
 KIND = "dataset"
 _FORMAT = 1
@@ -36,6 +50,7 @@ class Parts(NamedTuple):
     y: Any
     weight: np.ndarray | None
     max_bins: int
+    crowds: dict[int, Crowd]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +70,7 @@ class Header:
     schema: Schema
     n_rows: int
     max_bins: int
+    crowds: dict[int, Levels]  # all levels of columns that have more of them than there are codes
 
     def content(self, made: Made, y: np.ndarray | Labels | None, weight: np.ndarray | None) -> Content:
         """The manifest."""
@@ -77,13 +93,24 @@ class Header:
             "missing": np.array([own.missing for own in self.marginals], np.float64),
         }
         origin = {"sources": made.sources, "settings": made.settings}
-        return Content(KIND, {"table": Section(table, arrays), "origin": Section(origin)})
+        sections = {"table": Section(table, arrays), "origin": Section(origin)}
+        if self.schema.coded:
+            numbered = [self.crowds.get(j) for j in range(self.schema.n_columns)]
+            whole = [None if own is None else numbers_of(own) for own in numbered]
+            sections["levels"] = Section({}, level_arrays(self.schema.levels))
+            sections["crowds"] = Section({}, level_arrays(whole))
+        return Content(KIND, sections)
 
 
-def digest_of(cuts: tuple[np.ndarray, ...]) -> str:
-    """A short name for cut points."""
+def numbers_of(levels: Levels) -> Levels:
+    """A level table that gives the number of a level, whatever their number: exact in float64, not in 8 bits."""
+    return Levels(levels.values, np.arange(len(levels.values), dtype=np.float64), True, 0.0)
+
+
+def digest_of(cuts: tuple[np.ndarray, ...], schema: Schema) -> str:
+    """A short name for cut points and level tables."""
     total = hashlib.sha256()
-    for own in cuts:
+    for own in (*cuts, *level_arrays(schema.levels).values()):
         total.update(f"{len(own)},".encode())
         total.update(own.tobytes())
     return total.hexdigest()
@@ -92,6 +119,11 @@ def digest_of(cuts: tuple[np.ndarray, ...]) -> str:
 def stride_of(n_columns: int) -> int:
     """Bytes of a row in the row-by-row copy: a multiple of four."""
     return -(-n_columns // 4) * 4
+
+
+def crowd_file(j: int) -> str:
+    """The file of the level numbers of a column, int32."""
+    return f"levels-{j}"
 
 
 def write_vectors(building: Building, y: np.ndarray | Labels | None, weight: np.ndarray | None) -> None:
@@ -166,5 +198,21 @@ def open_parts(store: Store, rows: tuple[int, int] | None = None) -> Parts:
     if values["labels"] is not None:
         target = Labels(np.array(values["labels"], dtype=object), np.asarray(y))
     bins = Bins(by_row, by_column, np.array([len(own) + 1 for own in cuts], np.int64), stride)
-    schema = Schema(f, None if names is None else tuple(names))
-    return Parts(bins, cuts, marginals, schema, target, weight, values["max_bins"])
+    levels, crowds = _levels(store, f, n, rows)
+    schema = Schema(f, None if names is None else tuple(names), levels)
+    return Parts(bins, cuts, marginals, schema, target, weight, values["max_bins"], crowds)
+
+
+def _levels(
+    store: Store, f: int, n: int, rows: tuple[int, int] | None
+) -> tuple[tuple[Levels | None, ...], dict[int, Crowd]]:
+    """The level tables of a store, and the columns that have more levels than codes."""
+    sections = store.content.sections
+    if "levels" not in sections:
+        return (), {}
+    crowds = {}
+    for j, own in enumerate(read_levels(sections["crowds"].arrays, f)):
+        if own is not None:
+            index = map_values(store.file(crowd_file(j)), np.dtype(np.int32), n)
+            crowds[j] = Crowd(Levels(own.values, own.numbers), index if rows is None else index[rows[0] : rows[1]])
+    return read_levels(sections["levels"].arrays, f), crowds

@@ -12,38 +12,39 @@ memory, and be kept on disk: the model is still the same.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Iterable
+from copy import copy
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from stagewise.data.binning import find_cuts
-from stagewise.data.table import Schema, Table, read_table
+from stagewise.data.binning import Marginal, find_cuts, integer_weights
+from stagewise.data.categories import FROM_DTYPE, MOST_CODES, Levels, pooled
+from stagewise.data.leveltables import Crowd
+from stagewise.data.ondisk import OnDisk
+from stagewise.data.rebinned import with_codes
+from stagewise.data.statistics import target_statistics
+from stagewise.data.table import Table, read_table
 from stagewise.data.target import read_weights
 from stagewise.errors import InputError, InputTypeError
 from stagewise.kernels.binning import bin_column, bin_matrix, interleave
 from stagewise.kernels.histogram import Bins
+from stagewise.kernels.partition import MISSING
 from stagewise.kernels.team import Team, available_cores
 from stagewise.params import check_count, job_count
-
-if TYPE_CHECKING:
-    from stagewise.data.builder import Plan
-    from stagewise.data.cache import Parts
 
 __all__ = ["Dataset", "bin_table", "padded_cuts"]
 
 
-class Dataset:
+class Dataset(OnDisk):
     """The bin codes of a table, the cut points that made them, and optionally y and sample weights.
 
     X: any table (NumPy, pandas, polars, Arrow); y: target or labels, needed for `fit(dataset)`.
-    max_bins: 2 to 255. n_jobs: threads for binning; the result does not depend on it. like: a Dataset whose cut points
-    are used, as the rows of a validation sample (`eval_set`) need it.
+    max_bins: 2 to 255. n_jobs: threads for binning; the result does not depend on it.
+    categorical_features: as in `GradientBoostingRegressor`.
+    like: another Dataset, whose columns and cut points this one takes over: for an eval_set that is used often.
     """
-
-    schema: Schema
 
     def __init__(
         self,
@@ -53,12 +54,15 @@ class Dataset:
         *,
         max_bins: int = 255,
         n_jobs: int | None = None,
+        categorical_features: Any = FROM_DTYPE,
         like: Dataset | None = None,
     ) -> None:
         if like is not None and not isinstance(like, Dataset):
             raise InputTypeError(f"like={type(like).__name__} must be a Dataset, or None.")
         schema = None if like is None else like.schema
-        table = X if isinstance(X, Table) else read_table(X, like=schema, estimator_name="the other Dataset")
+        table = X
+        if not isinstance(X, Table):
+            table = read_table(X, like=schema, categorical=categorical_features, estimator_name="the other Dataset")
         if table.n_rows >= 2**31:  # row numbers and the packing of gradients have room for fewer
             raise InputError(f"X has {table.n_rows:,} rows; at most 2,147,483,647 can be trained on at once.")
         max_bins = check_count("max_bins", max_bins, 2, 255)
@@ -68,12 +72,13 @@ class Dataset:
         self.max_bins = max_bins
         self.n_rows = table.n_rows
         self.n_columns = table.n_columns
+        self.crowds = _crowds(table)
+        table = pool_table(table)
+        self.schema = table.schema
         if like is None:
-            self.schema = Schema(table.n_columns, table.names)
-            self.cuts, self.marginals = find_cuts(table, self.sample_weight, max_bins, threads)
+            self.cuts, self.marginals = _divided(table, self.sample_weight, max_bins, threads)
         else:
-            self.schema, self.max_bins = like.schema, like.max_bins
-            self.cuts, self.marginals = like.cuts, like.marginals
+            self.cuts, self.marginals, self.max_bins = like.cuts, like.marginals, like.max_bins
         self.bins = bin_table(table, self.cuts, threads)
 
     def same_cuts(self, other: Dataset) -> bool:
@@ -82,164 +87,85 @@ class Dataset:
             len(self.cuts) == len(other.cuts) and all(map(np.array_equal, self.cuts, other.cuts))
         )
 
+    def by_target(
+        self, columns: Iterable[int], y: np.ndarray, weight: np.ndarray | None, training: np.ndarray, n_jobs: int
+    ) -> tuple[Dataset, dict[int, tuple[Levels, np.ndarray]]]:
+        """The same data with ordered target statistics in some of its categorical columns, and these columns.
+
+        y, weight and training (bool) have an entry for each row; see statistics.py.
+        """
+        levels, cuts, marginals = list(self.schema.levels), list(self.cuts), list(self.marginals)
+        n_bins, codes, made = self.bins.n_bins.copy(), {}, {}
+        for j in columns:
+            crowd = self.crowds.get(j) or self._crowd(j)
+            found = target_statistics(crowd.index, len(crowd.levels.values), y, weight, training)
+            levels[j] = Levels(crowd.levels.values, found.levels, True, found.prior)
+            alone = Table(None, (found.rows,), None, self.n_rows, 1)
+            (cuts[j],), (marginals[j],) = find_cuts(alone, self.sample_weight, self.max_bins, n_jobs)
+            binned = bin_table(alone, (cuts[j],), n_jobs)
+            n_bins[j], codes[j] = binned.n_bins[0], binned.by_column[0]
+            made[j] = levels[j], found.rows
+        changed = copy(self)
+        changed.schema = replace(self.schema, levels=tuple(levels))
+        changed.cuts, changed.marginals = tuple(cuts), tuple(marginals)
+        changed.bins = with_codes(self.bins, codes, n_bins, n_jobs)
+        return changed, made
+
+    def _crowd(self, j: int) -> Crowd:
+        """A column of few levels, whose codes are the numbers of its levels."""
+        codes, levels = self.bins.by_column[j].astype(np.int32), self.schema.levels[j]
+        assert levels is not None
+        return Crowd(levels, np.where(codes == MISSING, -1, codes))
+
     @property
     def names(self) -> tuple[str, ...] | None:
         """Column names, None when the input had none."""
         return self.schema.names
 
-    # --- larger than memory ------------------------------------------------------------------------------------------
-
-    @classmethod
-    def from_parquet(
-        cls,
-        files: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
-        target: str | None = None,
-        *,
-        sample_weight: str | None = None,
-        columns: Sequence[str] | None = None,
-        ignore: Sequence[str] = (),
-        cache: str | os.PathLike[str] | None = None,
-        max_bins: int = 255,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        like: Dataset | None = None,
-    ) -> Self:
-        """A Dataset of Parquet files that need not fit into memory: they are read some rows at a time, twice.
-
-        files: a path, a pattern, a folder, or a list of these; rows are in the order of the sorted names. target,
-        sample_weight: the names of their columns. columns: those of X, in this order; else all others but `ignore`.
-        cache: a folder that keeps the bins. When it holds those of the same files, unchanged, and the same settings, it
-        is used; else it is built anew. Without it they lie in the system's folder for temporary files while the Dataset
-        lives. verbose=1 shows a progress bar. like: a Dataset whose cut points are used (for `eval_set`).
-        """
-        from stagewise.data.arrow import ParquetFiles, find_files
-        from stagewise.data.batches import Roles
-
-        roles = Roles.check(target, sample_weight, columns, ignore)
-        plan = cls._plan(max_bins, n_jobs, verbose, like)
-        return cls._from_files(ParquetFiles, find_files(files, "parquet"), roles, cache, plan)
-
-    @classmethod
-    def from_csv(
-        cls,
-        files: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
-        target: str | None = None,
-        *,
-        sample_weight: str | None = None,
-        columns: Sequence[str] | None = None,
-        ignore: Sequence[str] = (),
-        cache: str | os.PathLike[str] | None = None,
-        max_bins: int = 255,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        like: Dataset | None = None,
-    ) -> Self:
-        """A Dataset of CSV files with a line of names, as `from_parquet`. They are read once more, to learn types."""
-        from stagewise.data.arrow import CsvFiles, find_files
-        from stagewise.data.batches import Roles
-
-        roles = Roles.check(target, sample_weight, columns, ignore)
-        plan = cls._plan(max_bins, n_jobs, verbose, like)
-        return cls._from_files(CsvFiles, find_files(files, "csv"), roles, cache, plan)
-
-    @classmethod
-    def from_batches(
-        cls,
-        batches: Callable[[], Iterable[Any]] | Iterable[Any],
-        target: str | None = None,
-        *,
-        sample_weight: str | None = None,
-        columns: Sequence[str] | None = None,
-        ignore: Sequence[str] = (),
-        cache: str | os.PathLike[str] | None = None,
-        max_bins: int = 255,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        like: Dataset | None = None,
-    ) -> Self:
-        """A Dataset of a table that comes in batches: frames, Arrow record batches, or tuples (X, y), (X, y, weight).
-
-        batches: a callable that gives an iterable at every call, or something that can be iterated over again: both are
-        read twice; or an iterator, which is read once and kept on disk meanwhile. Other options as in `from_parquet`;
-        `cache` is always built anew, because nobody knows whether batches are the same; open it with `load`.
-        """
-        from stagewise.data.batches import Roles
-        from stagewise.data.builder import from_pieces
-        from stagewise.data.cache import Made
-
-        roles = Roles.check(target, sample_weight, columns, ignore)
-        plan = cls._plan(max_bins, n_jobs, verbose, like)
-        if not callable(batches) and not isinstance(batches, Iterable):
-            raise InputError(f"batches={type(batches).__name__} must be a callable, an iterable or an iterator.")
-        folder = None if cache is None else Path(cache).absolute()
-        return cls.from_parts(from_pieces(batches, roles, folder, Made(None, {}), plan))
-
-    @staticmethod
-    def _plan(max_bins: Any, n_jobs: Any, verbose: Any, like: Any) -> Plan:
-        from stagewise.data.builder import Plan
-
-        if like is not None and not isinstance(like, Dataset):
-            raise InputTypeError(f"like={type(like).__name__} must be a Dataset, or None.")
-        max_bins = check_count("max_bins", max_bins, 2, 255) if like is None else like.max_bins
-        verbose = check_count("verbose", int(verbose) if isinstance(verbose, bool) else verbose, 0)
-        return Plan(max_bins, job_count(n_jobs, available_cores()), verbose, like)
-
-    @classmethod
-    def _from_files(cls, kind: Any, files: tuple[Path, ...], roles: Any, cache: Any, plan: Plan) -> Self:
-        from dataclasses import replace
-
-        from stagewise.data.arrow import prints
-        from stagewise.data.builder import build_parts, cached_parts
-        from stagewise.data.cache import Made, digest_of
-
-        settings = {
-            "kind": kind.__name__, "target": roles.target, "weight": roles.weight, "ignore": list(roles.ignore),
-            "columns": None if roles.columns is None else list(roles.columns), "max_bins": plan.max_bins,
-            "like": None if plan.like is None else digest_of(plan.like.cuts),
-        }  # fmt: skip
-
-        def made() -> Made:
-            return Made(prints(files), settings)
-
-        if cache is None:
-            return cls.from_parts(build_parts(kind(files, replace(roles)), plan))
-        return cls.from_parts(cached_parts(lambda: kind(files, replace(roles)), Path(cache).absolute(), made, plan))
-
-    def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write the Dataset into a folder: bins, cut points, y and weights. What was there before is replaced."""
-        from stagewise.data.builder import save_parts
-
-        save_parts(Path(folder).absolute(), self._parts())
-
-    @classmethod
-    def load(cls, folder: str | os.PathLike[str], *, rows: tuple[int, int] | None = None, verify: bool = True) -> Self:
-        """The Dataset of a folder that `save` or `cache` wrote, mapped; nothing is read into memory.
-
-        rows: (first, stop) for a part of it. verify: compare the checksums of all files first, which reads them once.
-        """
-        from stagewise.data.cache import KIND, open_parts
-        from stagewise.storage.store import open_store
-
-        store = open_store(Path(folder).absolute(), KIND, verify)
-        return cls.from_parts(open_parts(store, rows))
-
-    @classmethod
-    def from_parts(cls, parts: Parts) -> Self:
-        """A Dataset of what it is made of, which is taken as it is."""
-        made = cls.__new__(cls)
-        made.bins, made.cuts, made.marginals, made.schema = parts.bins, parts.cuts, parts.marginals, parts.schema
-        made.y, made.sample_weight, made.max_bins = parts.y, parts.weight, parts.max_bins
-        made.n_columns, made.n_rows = len(parts.cuts), parts.bins.by_column.shape[1]
-        return made
-
-    def _parts(self) -> Parts:
-        from stagewise.data.cache import Parts
-
-        return Parts(self.bins, self.cuts, self.marginals, self.schema, self.y, self.sample_weight, self.max_bins)
-
     def __repr__(self) -> str:
         bins = int(self.bins.n_bins.sum())
         return f"Dataset({self.n_rows:,} rows × {self.n_columns:,} columns, {bins:,} bins)"
+
+
+def _crowds(table: Table) -> dict[int, Crowd]:
+    """Columns of more levels than there are codes."""
+    found = {}
+    for j, levels in enumerate(table.levels):
+        if levels is not None and levels.n_codes > MOST_CODES:
+            found[j] = Crowd(levels, np.where(np.isnan(table.column(j)), -1, table.column(j)).astype(np.int32))
+    return found
+
+
+def pool_table(table: Table) -> Table:
+    """The table with at most 255 codes in a categorical column: where there are more levels, rare ones share a code."""
+    changed = {}
+    for j, levels in enumerate(table.levels):
+        if levels is not None and levels.n_codes > MOST_CODES:
+            cells = table.column(j)
+            own = pooled(levels, np.bincount(cells[~np.isnan(cells)].astype(np.int64), minlength=levels.n_codes))
+            codes = np.append(own.numbers, np.nan).astype(np.float32)
+            changed[j] = own, codes[np.where(np.isnan(cells), -1, cells).astype(np.int64)]
+    return table.with_columns(changed) if changed else table
+
+
+def _divided(
+    table: Table, weight: np.ndarray | None, max_bins: int, n_threads: int
+) -> tuple[tuple[np.ndarray, ...], tuple[Marginal, ...]]:
+    """Cut points and distribution of every column. Codes have a bin each, whatever max_bins says."""
+    cuts, marginals = map(list, find_cuts(table, weight, max_bins, n_threads))
+    whole = None if weight is None else integer_weights(weight)
+    for j in np.flatnonzero(table.schema.in_sets).tolist():
+        levels, cells = table.levels[j], table.column(j)
+        assert levels is not None
+        known = ~np.isnan(cells)
+        shares = np.bincount(
+            cells[known].astype(np.int64), None if whole is None else whole[known], minlength=levels.n_codes
+        )
+        total = float(len(cells) if whole is None else whole.sum())
+        cuts[j] = np.arange(max(0, levels.n_codes - 1), dtype=np.float64)
+        missing = (total - float(shares.sum())) / total
+        marginals[j] = Marginal(np.arange(levels.n_codes, dtype=np.float64), shares / total, missing)
+    return tuple(cuts), tuple(marginals)
 
 
 def padded_cuts(cuts: tuple[np.ndarray, ...]) -> np.ndarray:

@@ -54,14 +54,17 @@ class Found:
 class Survey:
     """Looks at batches, one after the other."""
 
-    def __init__(self, n_columns: int, max_bins: int) -> None:
+    def __init__(self, n_columns: int, max_bins: int, leave: frozenset[int] = frozenset()) -> None:
+        """leave: columns of categories, which have no cut points to be found."""
         self.max_bins, self.n_kept = max_bins, 0
+        self._own = [j for j in range(n_columns) if j not in leave]
         self._hashes = np.empty(SAMPLE_ROWS + _SPARE, np.uint64)
         self._weight = np.empty(SAMPLE_ROWS + _SPARE)
-        self._cells = [np.empty(SAMPLE_ROWS + _SPARE, np.float32) for _ in range(n_columns)]
+        self._cells = [np.empty(SAMPLE_ROWS + _SPARE if j not in leave else 0, np.float32) for j in range(n_columns)]
         self._n = 0
         self._below = np.uint64(2**64 - 1)
-        self._values: list[np.ndarray | None] = [np.empty(0) for _ in range(n_columns)]  # None: too many
+        # None: too many
+        self._values: list[np.ndarray | None] = [None if j in leave else np.empty(0) for j in range(n_columns)]
 
     def add(self, table: Table, weight: np.ndarray | None) -> None:
         """One more batch."""
@@ -88,10 +91,12 @@ class Survey:
         own = slice(self._n, self._n + len(rows))
         self._hashes[own] = hashes
         self._weight[own] = 1.0 if weight is None else weight[rows]
-        for j, cells in enumerate(self._cells):
-            x = table.column(j)
+        for j in self._own:
+            x, cells = table.column(j), self._cells[j]
             if x.dtype == np.float64 and cells.dtype == np.float32:
-                self._cells[j] = cells = cells.astype(np.float64)
+                wide = np.empty(len(cells))
+                wide[: self._n] = cells[: self._n]
+                self._cells[j] = cells = wide
             cells[own] = x[rows]
         self._n += len(rows)
 
@@ -100,7 +105,7 @@ class Survey:
         if self._n <= SAMPLE_ROWS:
             return
         least = np.argpartition(self._hashes[: self._n], SAMPLE_ROWS - 1)[:SAMPLE_ROWS]
-        kept: list[np.ndarray] = [self._hashes, self._weight, *self._cells]
+        kept: list[np.ndarray] = [self._hashes, self._weight, *(self._cells[j] for j in self._own)]
         for values in kept:
             values[:SAMPLE_ROWS] = values[least]
         self._n = SAMPLE_ROWS
@@ -117,16 +122,17 @@ class Survey:
             self._cells[j] = cells[:0]
             return describe(cells[:, None], _NONE, whole, self.max_bins, 1)
 
+        n = len(self._cells)
+        found = Columns([np.empty(0)] * n, [Marginal(np.empty(0), np.empty(0), 0.0)] * n, [0] * n)
         with ThreadPoolExecutor(n_threads) as pool:  # kernels release the GIL
-            parts = list(pool.map(look, range(len(self._cells))))
-        found = Columns(
-            [part.cuts[0] for part in parts], [part.marginals[0] for part in parts],
-            [part.n_distinct[0] for part in parts],
-        )  # fmt: skip
+            for j, part in zip(self._own, pool.map(look, self._own), strict=True):
+                found.cuts[j], found.marginals[j] = part.cuts[0], part.marginals[0]
+                found.n_distinct[j] = part.n_distinct[0]
         shares: list[int] = []
         cuts: list[int] = []
         if self.n_kept > SAMPLE_ROWS:
-            for j, known in enumerate(self._values):
+            for j in self._own:
+                known = self._values[j]
                 if found.n_distinct[j] > self.max_bins:
                     continue
                 if known is None:

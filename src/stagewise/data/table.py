@@ -1,25 +1,26 @@
-"""The table: numeric columns with names, read from whatever the user has.
+"""The table: columns of numbers with names, read from whatever the user has.
 
     an array, lists, anything with __array__  ->  _read_array  ┐
                                                                ├  Table (a matrix, or columns)
     an eager frame that narwhals knows        ->  _read_frame  ┘
 
 A 1 M x 28 float matrix is taken as it is in microseconds: no copy and no look at its cells. Missing is NaN; infinite
-values are legal.
+values are legal. Categories are numbers too, see categories.py.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from stagewise.data.categories import FROM_DTYPE, Cells, Levels, choose_columns, column_cells, learn
 from stagewise.data.cells import Floats, is_sparse, to_floats, unmask
-from stagewise.data.frame import column_names, frame_floats, open_frame
+from stagewise.data.frame import by_dtype, column_names, frame_cells, frame_floats, open_frame
 from stagewise.errors import InputError, InputTypeError
 
 if TYPE_CHECKING:
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
 __all__ = ["Schema", "Table", "read_table"]
 
 _TEXT_HINT = (
-    "X must hold numbers: convert text that looks like numbers with X.astype(float), and encode other text first, for "
-    "example with sklearn.preprocessing.OrdinalEncoder."
+    "X must hold numbers: convert text that looks like numbers with X.astype(float), name columns of categories in "
+    "categorical_features, or encode them first, for example with sklearn.preprocessing.OrdinalEncoder."
 )
 _RESHAPE = (
     "Reshape your data either using array.reshape(-1, 1) if your data has a single feature or array.reshape(1, -1) if "
@@ -40,10 +41,27 @@ _BLOCK = 4096  # rows copied at once in to_matrix: a block of 28 columns stays i
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """What a fitted model remembers of the table it saw: the number of columns, and their names if there were any."""
+    """What a fitted model remembers of the table it saw: the number of columns, their names if there were any, and the
+    level tables of categorical columns (None for others; empty when no column is categorical)."""
 
     n_columns: int
     names: tuple[str, ...] | None
+    levels: tuple[Levels | None, ...] = ()
+
+    @property
+    def coded(self) -> frozenset[int]:
+        """The columns that have a level table."""
+        return frozenset(j for j, own in enumerate(self.levels) if own is not None)
+
+    @property
+    def in_sets(self) -> npt.NDArray[np.bool_]:
+        """bool (n_columns): the columns that trees split by sets of codes."""
+        own = self.levels or (None,) * self.n_columns
+        return np.array([levels is not None and not levels.by_target for levels in own], np.bool_)
+
+    def label(self, j: int) -> str:
+        """What messages call a column."""
+        return f"column {j} of X" if self.names is None else f"column {self.names[j]!r} of X"
 
     def check(self, table: Table, estimator_name: str = "the model") -> None:
         """Raise InputError unless `table` has the columns of this schema, by name and order, or at least by number.
@@ -72,11 +90,12 @@ class Schema:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Table:
-    """Numeric columns with names; a missing value is NaN. Exactly one of `matrix` and `columns` is set.
+    """Columns of numbers with names; a missing value is NaN. Exactly one of `matrix` and `columns` is set.
 
     matrix: (n_rows, n_columns), C-contiguous, float32 or float64; or None.
     columns: n_columns contiguous arrays (n_rows,), each float32 or float64; or None.
     names: n_columns names, or None when the input had none.
+    levels: as in Schema; a categorical column holds codes, or before a Dataset pools them the numbers of its levels.
 
     Arrays made by `read_table` are aligned, in native byte order and read-only. Many of them are the user's own
     memory, and Numba compiles a kernel separately for read-only arrays: always read-only means always one kernel.
@@ -87,11 +106,12 @@ class Table:
     names: tuple[str, ...] | None
     n_rows: int
     n_columns: int
+    levels: tuple[Levels | None, ...] = ()
 
     @property
     def schema(self) -> Schema:
         """The part of the table that a model remembers."""
-        return Schema(self.n_columns, self.names)
+        return Schema(self.n_columns, self.names, self.levels)
 
     def column(self, j: int) -> Floats:
         """Column `j` as a 1-D array (n_rows,), a strided view if the table is one matrix."""
@@ -107,7 +127,15 @@ class Table:
             raise InputTypeError(f"rows must be a 1-D array of integers, not {rows.ndim}-D of {rows.dtype}.")
         matrix = None if self.matrix is None else _frozen(self.matrix[rows])
         columns = None if self.columns is None else tuple(_frozen(column[rows]) for column in self.columns)
-        return Table(matrix, columns, self.names, len(rows), self.n_columns)
+        return Table(matrix, columns, self.names, len(rows), self.n_columns, self.levels)
+
+    def with_columns(self, changed: Mapping[int, tuple[Levels, Floats]]) -> Table:
+        """The table with other level tables and cells for some of its columns."""
+        assert self.columns is not None and self.levels
+        columns, levels = list(self.columns), list(self.levels)
+        for j, (own, cells) in changed.items():
+            levels[j], columns[j] = own, _frozen(np.require(cells, requirements=["C", "A"]))
+        return Table(None, tuple(columns), self.names, self.n_rows, self.n_columns, tuple(levels))
 
     def to_matrix(self) -> Floats:
         """All cells as one C-contiguous array (n_rows, n_columns): float32 if every column is, else float64."""
@@ -123,38 +151,77 @@ class Table:
         return _frozen(out)
 
 
-def read_table(X: object, *, like: Schema | None = None, estimator_name: str = "the model") -> Table:
-    """Whatever holds numbers in rows and columns, as a Table; `X` itself is never changed.
+def read_table(
+    X: object, *, like: Schema | None = None, categorical: Any = None, estimator_name: str = "the model"
+) -> Table:
+    """Whatever holds numbers and categories in rows and columns, as a Table; `X` itself is never changed.
 
     X: (n_rows, n_columns), at least 1 x 1: a NumPy array, anything `np.asarray` reads, or an eager frame of any
     library narwhals knows. `like` is the schema of a fitted model that X must fit; `estimator_name` is its name in
-    messages.
+    messages. Without it `categorical` says which columns hold categories: "from_dtype", a list of names or numbers, a
+    mask, or None.
     """
     frame = open_frame(X)
     if frame is None:
-        return _read_array(_as_array(X), like, estimator_name)
-    return _read_frame(frame, like, estimator_name)
+        return _read_array(_as_array(X), like, categorical, estimator_name)
+    return _read_frame(frame, like, categorical, estimator_name)
 
 
-def _read_frame(frame: Frame, like: Schema | None, estimator_name: str) -> Table:
+def _read_frame(frame: Frame, like: Schema | None, categorical: Any, estimator_name: str) -> Table:
     """A table from an eager frame: names first, because a wrong frame often has unreadable columns as well."""
     n_rows, n_columns = frame.shape
     names = column_names(frame)
     _check_not_empty((n_rows, n_columns))
     if like is not None:
         like.check_names(names, n_columns, estimator_name)
-    cells = frame_floats(frame)
+        chosen = like.coded
+    elif isinstance(categorical, str) and categorical == FROM_DTYPE:
+        chosen = by_dtype(frame)
+    else:
+        chosen = choose_columns(categorical, names, n_columns)
+    cells = frame_floats(frame, chosen)
     if isinstance(cells, np.ndarray):
         return _from_matrix(cells, names)
-    return Table(None, _contiguous(cells), names, n_rows, n_columns)
+    if not chosen:
+        return Table(None, _contiguous(cells), names, n_rows, n_columns)
+    return _coded(Schema(n_columns, names), cells, chosen, lambda j: frame_cells(frame, j), n_rows, like)
 
 
-def _read_array(X: npt.NDArray[Any], like: Schema | None, estimator_name: str) -> Table:
+def _read_array(X: npt.NDArray[Any], like: Schema | None, categorical: Any, estimator_name: str) -> Table:
     """A table from an array of any dtype and shape."""
     _check_shape(X)
+    n_rows, n_columns = X.shape
     if like is not None:
-        like.check_names(None, X.shape[1], estimator_name)
-    return _from_matrix(to_floats(X, "X", _TEXT_HINT), None)
+        like.check_names(None, n_columns, estimator_name)
+        chosen = like.coded
+    elif isinstance(categorical, str) and categorical == FROM_DTYPE:
+        chosen = frozenset()
+    else:
+        chosen = choose_columns(categorical, None, n_columns)
+    if not chosen:
+        return _from_matrix(to_floats(X, "X", _TEXT_HINT), None)
+    schema = Schema(n_columns, None)
+    cells = [np.empty(0) if j in chosen else to_floats(X[:, j], schema.label(j), _TEXT_HINT) for j in range(n_columns)]
+    return _coded(schema, cells, chosen, lambda j: column_cells(X[:, j], schema.label(j)), n_rows, like)
+
+
+def _coded(
+    schema: Schema,
+    floats: list[Floats],
+    chosen: frozenset[int],
+    cells: Callable[[int], Cells],
+    n_rows: int,
+    like: Schema | None,
+) -> Table:
+    """A table whose `chosen` columns are categories: by the level tables of `like`, or by their own."""
+    levels: list[Levels | None] = [None] * schema.n_columns
+    for j in sorted(chosen):
+        known = None if like is None else like.levels[j]
+        if known is None:
+            levels[j], floats[j] = learn(cells(j))
+        else:
+            levels[j], floats[j] = known, known.encode(cells(j), schema.label(j))
+    return Table(None, _contiguous(floats), schema.names, n_rows, schema.n_columns, tuple(levels))
 
 
 def _from_matrix(cells: Floats, names: tuple[str, ...] | None) -> Table:

@@ -18,7 +18,7 @@ from stagewise.boosting.methods import gradient_boosting
 from stagewise.boosting.model import Model
 from stagewise.boosting.sampling import smallest_hashes
 from stagewise.data.dataset import Dataset, bin_table
-from stagewise.data.table import Table, read_table
+from stagewise.data.table import Schema, Table, read_table
 from stagewise.data.target import read_init_score, read_weights
 from stagewise.errors import InputError, ParameterError
 from stagewise.estimators.table import TableEstimator
@@ -107,15 +107,21 @@ class BaseGradientBoosting(TableEstimator):
         if dataset is None:
             dataset = Dataset(table, None, weight, max_bins=self.max_bins, n_jobs=n_jobs)
         before = self._before(loss, params, dataset)
+        skip = np.zeros(n, np.bool_) if weight is None else weight == 0.0
+        rows = _NO_ROWS
+        if eval_set is None and params.patience is not None and self.validation_fraction is not None:
+            rows, skip = self._split_validation(target, skip, params.seed)
+        dataset, table = self._with_statistics(dataset, table, target, weight, ~skip, loss, n_jobs)
         if before is not None and self._first is not None:  # n_estimators further stages
             params = replace(params, n_estimators=len(before.stages) + params.n_estimators)
         offset = read_init_score(init_score, n, loss.n_outputs)
-        skip = np.zeros(n, np.bool_) if weight is None else weight == 0.0
         held_out = None
         if eval_set is not None:
             held_out = self._eval_validation(eval_set, dataset, loss, before, n_jobs)
-        elif params.patience is not None and self.validation_fraction is not None:
-            held_out, skip = self._split_validation(dataset, target, weight, offset, skip, params.seed)
+        elif len(rows):
+            weights = np.empty(0) if weight is None else weight[rows]
+            scores = None if offset is None else offset[:, rows].copy()
+            held_out = Validation(dataset.bins, rows, target[rows], weights, scores, None)
         raw = None
         if before is not None:
             raw = self._raw_before(before, table, offset, n_jobs)
@@ -139,6 +145,14 @@ class BaseGradientBoosting(TableEstimator):
         model = boost(problem, method, params, self._callbacks(), threads, checkpoints)
         self._keep(model)
         return self
+
+    def _read_new(self, X: Any) -> Table:
+        """As `_read_table`; a model to go on from brings its level tables, and a column stays what it was there."""
+        first = self._first or (self if self.warm_start and hasattr(self, "model_") else None)
+        if first is None:
+            return super()._read_new(X)
+        schema: Schema = getattr(first, "model_", first).schema
+        return read_table(X, like=schema, estimator_name=type(self).__name__) if schema.coded else read_table(X)
 
     @contextmanager
     def _going_on_from(self, init_model: Any) -> Iterator[None]:
@@ -226,18 +240,35 @@ class BaseGradientBoosting(TableEstimator):
             raise ParameterError(f"warm_start={self.warm_start!r} must be True or False.")
         self._check_watchers()
 
-    # --- validation sample -------------------------------------------------------------------------------------------
+    # --- categories --------------------------------------------------------------------------------------------------
 
-    def _split_validation(
+    def _with_statistics(
         self,
         dataset: Dataset,
+        table: Table | None,
         y: np.ndarray,
         weight: np.ndarray | None,
-        offset: np.ndarray | None,
-        skip: np.ndarray,
-        seed: int,
-    ) -> tuple[Validation, np.ndarray]:
-        """Hold a share of the rows out, chosen by hashed row numbers within each class: no copy of the bins."""
+        training: np.ndarray,
+        loss: Loss,
+        n_jobs: int,
+    ) -> tuple[Dataset, Table | None]:
+        """The data with target statistics in the columns that are to have them."""
+        if self.category_encoding == "target":
+            chosen = {j for j in np.flatnonzero(dataset.schema.in_sets).tolist() if dataset.bins.n_bins[j] > 4}
+        elif self.category_encoding == "auto" and loss.n_outputs == 1:
+            chosen = set(dataset.crowds)
+        else:
+            return dataset, table
+        if not chosen:
+            return dataset, table
+        dataset, made = dataset.by_target(sorted(chosen), y, weight, training, n_jobs)
+        return dataset, None if table is None else table.with_columns(made)
+
+    # --- validation sample -------------------------------------------------------------------------------------------
+
+    def _split_validation(self, y: np.ndarray, skip: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        """Hold a share of the rows out, chosen by hashed row numbers within each class; these, and all that are not
+        trained on."""
         chosen = np.zeros(len(y), np.bool_)
         for stratum in self._strata(y):
             eligible = stratum & ~skip
@@ -250,16 +281,7 @@ class BaseGradientBoosting(TableEstimator):
                 f"validation_fraction={self.validation_fraction} of {len(y)} rows leaves an empty training or "
                 "validation sample; use more rows, another share, or give eval_set."
             )
-        rows = np.flatnonzero(chosen).astype(np.uint32)
-        validation = Validation(
-            dataset.bins,
-            rows,
-            y[rows],
-            np.empty(0) if weight is None else weight[rows],
-            None if offset is None else offset[:, rows].copy(),
-            None,
-        )
-        return validation, skip | chosen
+        return np.flatnonzero(chosen).astype(np.uint32), skip | chosen
 
     def _eval_validation(
         self, eval_set: Any, dataset: Dataset, loss: Loss, before: Model | None, n_jobs: int

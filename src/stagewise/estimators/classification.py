@@ -73,6 +73,8 @@ class GradientBoostingClassifier(LabelClassifier, BaseGradientBoosting):
         max_features: Any = 1.0,
         max_features_tree: Any = 1.0,
         max_bins: int = 255,
+        categorical_features: Any = "from_dtype",
+        category_encoding: str = "auto",
         class_weight: Any = None,
         misclassification_cost: Any = None,
         early_stopping: bool | str = "auto",
@@ -103,6 +105,8 @@ class GradientBoostingClassifier(LabelClassifier, BaseGradientBoosting):
         self.max_features = max_features
         self.max_features_tree = max_features_tree
         self.max_bins = max_bins
+        self.categorical_features = categorical_features
+        self.category_encoding = category_encoding
         self.class_weight = class_weight
         self.misclassification_cost = misclassification_cost
         self.early_stopping = early_stopping

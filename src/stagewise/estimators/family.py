@@ -8,7 +8,9 @@ import numpy as np
 
 from stagewise.backends.cpu import threads_for
 from stagewise.boosting.loop import Method, Problem, boost
+from stagewise.data.categories import FROM_DTYPE
 from stagewise.data.dataset import Dataset
+from stagewise.data.table import Table, read_table
 from stagewise.data.target import read_init_score, read_weights
 from stagewise.errors import InputError, ParameterError
 from stagewise.estimators.table import TableEstimator
@@ -67,6 +69,10 @@ class BaseFamily(TableEstimator):
                 )
 
     # --- fitting -----------------------------------------------------------------------------------------------------
+
+    def _read_new(self, X: Any) -> Table:
+        """Our own trees take categories, by the types of the columns; other learners take numbers only."""
+        return read_table(X, categorical=FROM_DTYPE if self._on_bins() else None)
 
     def _boost_params(self) -> BoostParams:
         return BoostParams.check(

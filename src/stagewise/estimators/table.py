@@ -30,9 +30,13 @@ class TableEstimator(BaseEstimator):
 
     # --- what comes in -----------------------------------------------------------------------------------------------
 
+    def _read_new(self, X: Any) -> Table:
+        """The table to fit, with the columns of categories that this estimator takes."""
+        return read_table(X, categorical=getattr(self, "categorical_features", None))
+
     def _read_table(self, X: Any, y: Any, sample_weight: Any) -> tuple[Table | None, Dataset | None, Any, Any]:
         if not isinstance(X, Dataset):
-            return read_table(X), None, y, sample_weight
+            return self._read_new(X), None, y, sample_weight
         if y is not None and X.y is not None:
             raise InputError("y came twice, in the Dataset and as an argument of fit; give it once.")
         if sample_weight is not None and X.sample_weight is not None:

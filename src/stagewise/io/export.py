@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -70,10 +70,7 @@ class Export:
             tree = trees[output]
             leaf = tree.left < 0
             value = np.where(leaf, tree.value + self.model.initial[output], 0.0)
-            trees[output] = Tree(
-                tree.feature, tree.threshold, tree.cut, tree.missing_left, tree.left, value, tree.gain, tree.count,
-                tree.cover, tree.depth,
-            )  # fmt: skip
+            trees[output] = replace(tree, value=value)
         return trees
 
     def predictions(self, rows: np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["map_bytes", "map_values"]
+__all__ = ["is_mapped", "map_bytes", "map_open_file", "map_values"]
 
 
 class _Pages:
@@ -29,8 +29,20 @@ def map_bytes(path: str | os.PathLike[str], length: int) -> np.ndarray:
     They count neither as this process's data nor as its anonymous memory. The file may be unlinked meanwhile.
     """
     with open(path, "rb") as file:  # noqa: PTH123
-        pages = mmap.mmap(file.fileno(), length, access=mmap.ACCESS_READ)
-    return np.asarray(_Pages(pages, length))
+        return map_open_file(file.fileno(), length)
+
+
+def map_open_file(handle: int, length: int) -> np.ndarray:
+    """The same for a file that is open; it may be closed meanwhile."""
+    return np.asarray(_Pages(mmap.mmap(handle, length, access=mmap.ACCESS_READ), length))
+
+
+def is_mapped(values: np.ndarray) -> bool:
+    """Whether an array, or what it is a view of, was made by `map_bytes`."""
+    base: Any = values
+    while isinstance(base, np.ndarray):
+        base = base.base
+    return isinstance(base, _Pages)
 
 
 def map_values(path: str | os.PathLike[str], dtype: np.dtype[Any], length: int) -> np.ndarray:
