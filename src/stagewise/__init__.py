@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from stagewise.estimators.componentwise import ComponentwiseClassifier, ComponentwiseRegressor
     from stagewise.estimators.logitboost import GentleBoostClassifier, LogitBoostClassifier
     from stagewise.estimators.regression import GradientBoostingRegressor
+    from stagewise.io.batches import predict_batches
     from stagewise.io.export import export_input
     from stagewise.io.format import load, save
     from stagewise.io.lightgbm import import_lightgbm
@@ -71,6 +72,7 @@ __all__ = [
     "inspection",
     "load",
     "plots",
+    "predict_batches",
     "save",
 ]
 
@@ -96,6 +98,7 @@ _HOMES = {
     "import_sklearn": "stagewise.io.scikit",
     "import_xgboost": "stagewise.io.xgboost",
     "load": "stagewise.io.format",
+    "predict_batches": "stagewise.io.batches",
     "save": "stagewise.io.format",
 }
 

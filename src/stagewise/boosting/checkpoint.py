@@ -20,12 +20,12 @@ import numpy as np
 from stagewise._version import __version__
 from stagewise.boosting.model import History, Model
 from stagewise.errors import InputError, ParameterError
-from stagewise.files.container import Content, Section, pack, unpack
-from stagewise.files.disk import STALE, read_file, replace_file
 from stagewise.files.terms import read_stages, write_stages
 from stagewise.kernels.histogram import Bins
 from stagewise.losses.base import Loss
 from stagewise.params import BoostParams, TreeParams, check_count
+from stagewise.storage.container import Content, Section, pack, unpack
+from stagewise.storage.disk import STALE, read_file, replace_file
 
 __all__ = ["Checkpoints", "Progress", "digest", "open_checkpoints", "run_prints"]
 

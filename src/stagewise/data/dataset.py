@@ -9,6 +9,10 @@ The model is the same as from X and y themselves, with the same weights. Folds a
     for train, test in KFold(5).split(np.arange(ds.n_rows)):
         model = GradientBoostingRegressor().fit(ds.subset(train))
         model.predict(ds.subset(test))
+
+It can be made from files that are larger than memory, and be kept on disk: the model is still the same.
+
+    ds = sw.Dataset.from_parquet("data/*.parquet", target="price", cache="cache/prices")
 """
 
 from __future__ import annotations
@@ -16,12 +20,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from copy import copy
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from stagewise.data.binning import Marginal, find_cuts, integer_weights
 from stagewise.data.categories import FROM_DTYPE, MOST_CODES, Levels, pooled
+from stagewise.data.leveltables import Crowd
+from stagewise.data.ondisk import OnDisk
+from stagewise.data.rebinned import with_codes
 from stagewise.data.statistics import target_statistics
 from stagewise.data.table import Schema, Table, read_table
 from stagewise.data.target import read_weights, take_rows
@@ -36,14 +43,7 @@ from stagewise.params import check_count, job_count
 __all__ = ["Dataset", "bin_table", "padded_cuts"]
 
 
-class Crowd(NamedTuple):
-    """All levels of a column, and the one of each row."""
-
-    levels: Levels
-    number: np.ndarray  # int32 (n_rows,), -1 where missing
-
-
-class Dataset:
+class Dataset(OnDisk):
     """The bin codes of a table, the cut points that made them, and optionally y and sample weights.
 
     X: any table (NumPy, pandas, polars, Arrow); y: target or labels, needed for `fit(dataset)`.
@@ -134,7 +134,7 @@ class Dataset:
         """The level table in which rare levels are pooled, and the codes (float32) of the rows."""
         levels = self.schema.levels[j]
         assert levels is not None
-        codes: np.ndarray = np.append(levels.numbers, np.nan).astype(np.float32)[crowd.number]
+        codes: np.ndarray = np.append(levels.numbers, np.nan).astype(np.float32)[crowd.index]
         return levels, codes
 
     def by_target(
@@ -148,7 +148,7 @@ class Dataset:
         made = {}
         for j in columns:
             crowd = self._crowd(j)
-            found = target_statistics(crowd.number, len(crowd.levels.values), y, weight, training)
+            found = target_statistics(crowd.index, len(crowd.levels.values), y, weight, training)
             own = levels[j] = Levels(crowd.levels.values, found.levels, True, found.prior)
             alone = Table(None, (found.rows,), None, self.n_rows, 1)
             (cuts[j],), (marginals[j],) = find_cuts(alone, self.sample_weight, self.max_bins, n_jobs)
@@ -171,7 +171,7 @@ class Dataset:
                 crowd = self._crowd(j)
                 if not np.array_equal(crowd.levels.values, theirs.values):
                     return None
-                columns[j] = np.append(theirs.numbers, np.nan)[crowd.number]
+                columns[j] = np.append(theirs.numbers, np.nan)[crowd.index]
             elif not (np.array_equal(mine.values, theirs.values) and np.array_equal(mine.numbers, theirs.numbers)):
                 return None
         if bool(self.schema.levels) != bool(schema.levels):
@@ -187,21 +187,20 @@ class Dataset:
 
     def _recoded(self, columns: dict[int, np.ndarray], cuts: tuple[np.ndarray, ...], n_jobs: int) -> Bins:
         """The bins with other values in some columns, for the rows of this Dataset."""
-        n_bins, by_column = self.bins.n_bins.copy(), self.bins.by_column.copy()
+        n_bins, codes = self.bins.n_bins.copy(), {}
         for j, values in columns.items():
             binned = bin_table(Table(None, (values,), None, self.n_rows, 1), (cuts[j],), n_jobs)
-            n_bins[j] = binned.n_bins[0]
-            by_column[j, slice(None) if self.rows is None else self.rows] = binned.by_column[0]
-        by_row = np.empty_like(self.bins.by_row)
-        with Team(n_jobs if by_row.size >= 50_000 else 1) as team:
-            team.run(interleave, by_column, self.bins.stride, by_row)
-        return Bins(by_row, by_column, n_bins, self.bins.stride)
+            n_bins[j], codes[j] = binned.n_bins[0], binned.by_column[0]
+            if self.rows is not None:
+                codes[j] = self.bins.by_column[j].copy()
+                codes[j][self.rows] = binned.by_column[0]
+        return with_codes(self.bins, codes, n_bins, n_jobs)
 
     def _crowd(self, j: int) -> Crowd:
         """All levels of a categorical column, for the rows of this Dataset. Codes of few levels are their numbers."""
         rows = slice(None) if self.rows is None else self.rows
         if j in self.crowds:
-            return Crowd(self.crowds[j].levels, self.crowds[j].number[rows])
+            return Crowd(self.crowds[j].levels, self.crowds[j].index[rows])
         codes, levels = self.bins.by_column[j, rows].astype(np.int32), self.schema.levels[j]
         assert levels is not None
         return Crowd(levels, np.where(codes == MISSING, -1, codes))

@@ -13,11 +13,11 @@ import numpy as np
 from stagewise.boosting.model import Model
 from stagewise.data.table import read_table
 from stagewise.errors import InputError, InputTypeError
-from stagewise.files.disk import replace_file
 from stagewise.io.proof import probe_rows
 from stagewise.losses.base import Loss
 from stagewise.losses.linked import link_of
 from stagewise.params import check_choice
+from stagewise.storage.disk import replace_file
 from stagewise.tree.tree import Tree
 
 __all__ = ["Export", "Proof", "export_input", "export_of", "finish", "unchecked"]

@@ -18,14 +18,14 @@ import numpy as np
 
 from stagewise.data.categories import Levels
 from stagewise.errors import InputError, InputTypeError
-from stagewise.files.container import strict_json
-from stagewise.files.disk import read_file
 from stagewise.io.grove import MOST_CODES, Grove, walk
 from stagewise.io.imported import MOST_OUTPUTS, Source, estimator_of, level_table
 from stagewise.losses.base import Loss
 from stagewise.losses.classification import LogLoss, MulticlassLogLoss
 from stagewise.losses.linked import Linked
 from stagewise.losses.regression import AbsoluteError, Gamma, Huber, Poisson, Quantile, SquaredError, Tweedie
+from stagewise.storage.container import strict_json
+from stagewise.storage.disk import read_file
 
 __all__ = ["ZERO", "import_lightgbm"]
 

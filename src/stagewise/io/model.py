@@ -10,12 +10,12 @@ import numpy as np
 
 from stagewise.boosting.model import History, Model
 from stagewise.data.binning import Marginal
+from stagewise.data.leveltables import level_arrays, read_levels
 from stagewise.data.table import Schema
 from stagewise.errors import InputError
-from stagewise.files.categories import level_arrays, read_levels
-from stagewise.files.container import Section
 from stagewise.files.terms import TERMS, read_stages, write_stages
 from stagewise.io.losses import Losses, read_loss, write_loss
+from stagewise.storage.container import Section
 
 __all__ = ["EXTRAS", "Extra", "read_model", "write_model"]
 

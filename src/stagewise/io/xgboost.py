@@ -19,8 +19,6 @@ import numpy as np
 
 from stagewise.data.categories import Levels
 from stagewise.errors import InputError, InputTypeError
-from stagewise.files.container import strict_json
-from stagewise.files.disk import read_file
 from stagewise.io.grove import MOST_CODES, Grove, float32_threshold, words_of
 from stagewise.io.imported import MOST_COLUMNS, MOST_OUTPUTS, Source, estimator_of, level_table
 from stagewise.io.ubjson import read_ubjson
@@ -29,6 +27,8 @@ from stagewise.losses.classification import LogLoss, MulticlassLogLoss
 from stagewise.losses.linked import Linked
 from stagewise.losses.regression import AbsoluteError, Gamma, Poisson, SquaredError, Tweedie
 from stagewise.params import check_count
+from stagewise.storage.container import strict_json
+from stagewise.storage.disk import read_file
 
 __all__ = ["import_xgboost"]
 

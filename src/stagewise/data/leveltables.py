@@ -1,16 +1,17 @@
-"""Level tables as the arrays of a section, and their checks."""
+"""Level tables: put together from batches, and as the arrays of a section of a file, with their checks."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from stagewise.data.categories import Levels
 from stagewise.errors import InputError
 
-__all__ = ["level_arrays", "read_levels"]
+__all__ = ["Crowd", "LevelCounts", "level_arrays", "read_levels"]
 
 _ARRAYS = {
     "column": np.int64, "kind": np.uint8, "size": np.int64, "unseen": np.float64, "numbers": np.float64,
@@ -21,8 +22,47 @@ _MOST_CODES = 1 << 24
 """Codes of a column: up to here float32 has all whole numbers. Models from elsewhere may have more than ours."""
 
 
+class Crowd(NamedTuple):
+    """All levels of a column of more levels than there are codes, and the one of each row."""
+
+    levels: Levels
+    index: np.ndarray  # int32 (n_rows,), -1 where missing
+
+
+class LevelCounts:
+    """The levels of a column that comes in batches, and how many rows have each."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._counts: dict[Any, int] = {}
+        self._kind: np.dtype[Any] | None = None
+
+    def add(self, levels: Levels, cells: np.ndarray) -> None:
+        """levels: the table of a batch; cells: the number of each row's level in it, NaN where missing."""
+        if self._kind is None or not self._counts:
+            self._kind = levels.values.dtype
+        if len(levels.values) and levels.values.dtype != self._kind:
+            raise InputError(f"{self.name} holds {_say_kind(levels)} as categories, and others before it do not.")
+        rows = np.bincount(cells[~np.isnan(cells)].astype(np.int64), minlength=len(levels.values))
+        for value, count in zip(levels.values.tolist(), rows.tolist(), strict=True):
+            self._counts[value] = self._counts.get(value, 0) + count
+
+    def finish(self) -> tuple[Levels, np.ndarray]:
+        """All levels, numbered, and their counts int64 (n_levels,)."""
+        ordered = sorted(self._counts)
+        values = np.empty(len(ordered), self._kind or object)
+        values[:] = ordered
+        counts = np.array([self._counts[value] for value in ordered], np.int64)
+        return Levels(values, np.arange(len(ordered), dtype=np.float64)), counts
+
+
+def _say_kind(levels: Levels) -> str:
+    return "text" if levels.is_text else "numbers"
+
+
 def level_arrays(levels: Sequence[Levels | None]) -> dict[str, np.ndarray]:
-    """One entry of column, kind and size a table (unseen: where it is by target); their numbers, and values or texts (UTF-8), one after the other."""
+    """One entry of column, kind and size a table (unseen: where it is by target); their numbers, and values or texts
+    (UTF-8), one after the other."""
     own = [(j, one) for j, one in enumerate(levels) if one is not None]
     texts = [text.encode("utf-8", "surrogatepass") for _, one in own if one.is_text for text in one.values.tolist()]
     return {
