@@ -375,13 +375,8 @@ def walk(tree: Any, goes_left: Callable[[int], bool]) -> int:
 
 
 def leaf_of_values(tree: Any, row: np.ndarray) -> int:
-    """The leaf of a row of raw values; missing ones go where the node says."""
-
-    def goes_left(node: int) -> bool:
-        value = float(row[tree.feature[node]])
-        return bool(tree.missing_left[node]) if math.isnan(value) else value <= tree.threshold[node]
-
-    return walk(tree, goes_left)
+    """The leaf of a row of raw values; missing ones go where the node says, codes where the set says."""
+    return walk(tree, lambda node: naive_paths.goes_left(tree, node, row))  # type: ignore[arg-type]
 
 
 def leaf_of_codes(tree: Any, row: np.ndarray) -> int:
@@ -848,6 +843,8 @@ TWINS: dict[str, Callable[..., Any]] = {
     "leaves.add_leaves": add_leaves,
     "leaves.leaf_quantiles": leaf_quantiles,
     "leaves.leaf_sums": leaf_sums,
+    "lookups.fill_lookups": predict,
+    "lookups.walk_sets": tree_leaves,
     "pairs.absolute_error_pairs": absolute_error_pairs,
     "pairs.exponential_pairs": exponential_pairs,
     "pairs.huber_pairs": huber_pairs,

@@ -17,9 +17,18 @@ def children(tree: Any, node: int) -> tuple[int, int]:
     return int(tree.left[node]), int(tree.left[node]) + 1
 
 
+def codes_of(words: Iterable[int]) -> set[int]:
+    """The codes of a set."""
+    return {64 * w + bit for w, word in enumerate(words) for bit in range(64) if int(word) >> bit & 1}
+
+
 def goes_left(tree: Any, node: int, row: Sequence[float]) -> bool:
     value = float(row[tree.feature[node]])
-    return bool(tree.missing_left[node]) if math.isnan(value) else value <= tree.threshold[node]
+    if math.isnan(value):
+        return bool(tree.missing_left[node])
+    if len(tree.subset) and tree.subset[node] >= 0:
+        return 0.0 <= value < math.inf and int(value) in codes_of(tree.sets[tree.subset[node]])
+    return value <= tree.threshold[node]
 
 
 def share_left(tree: Any, node: int) -> float:

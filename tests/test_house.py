@@ -22,6 +22,7 @@ ORDER = (
     "errors",
     "params",
     "kernels",
+    "storage",
     "data",
     "losses",
     "tree",

@@ -5,7 +5,9 @@ Names are imported on first use: `import stagewise` itself loads neither scikit-
 
 from __future__ import annotations
 
+import gc
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from stagewise._version import __version__
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     from stagewise.estimators.componentwise import ComponentwiseClassifier, ComponentwiseRegressor
     from stagewise.estimators.logitboost import GentleBoostClassifier, LogitBoostClassifier
     from stagewise.estimators.regression import GradientBoostingRegressor
+    from stagewise.io.batches import predict_batches
+    from stagewise.io.export import export_input
     from stagewise.io.format import load, save
     from stagewise.io.lightgbm import import_lightgbm
     from stagewise.io.lightgbm_text import export_lightgbm
@@ -57,6 +61,7 @@ __all__ = [
     "TrainingInterrupted",
     "__version__",
     "export_c",
+    "export_input",
     "export_lightgbm",
     "export_onnx",
     "export_python",
@@ -67,6 +72,7 @@ __all__ = [
     "inspection",
     "load",
     "plots",
+    "predict_batches",
     "save",
 ]
 
@@ -83,6 +89,7 @@ _HOMES = {
     "StagewiseClassifier": "stagewise.estimators.anylearner",
     "StagewiseRegressor": "stagewise.estimators.anylearner",
     "export_c": "stagewise.io.sources",
+    "export_input": "stagewise.io.export",
     "export_lightgbm": "stagewise.io.lightgbm_text",
     "export_onnx": "stagewise.io.onnx",
     "export_python": "stagewise.io.sources",
@@ -91,6 +98,7 @@ _HOMES = {
     "import_sklearn": "stagewise.io.scikit",
     "import_xgboost": "stagewise.io.xgboost",
     "load": "stagewise.io.format",
+    "predict_batches": "stagewise.io.batches",
     "save": "stagewise.io.format",
 }
 
@@ -99,10 +107,22 @@ _ROOMS = ("inspection", "plots")
 
 def __getattr__(name: str) -> Any:
     if name in _ROOMS:
-        return import_module(f"stagewise.{name}")
+        return _imported(f"stagewise.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'stagewise' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    return getattr(_imported(_HOMES[name]), name)
+
+
+def _imported(module: str) -> ModuleType:
+    """Import with the garbage collector paused: it would go over the thousands of new functions and classes of Numba
+    and scikit-learn again and again, a tenth of the import's time, and find nothing."""
+    running = gc.isenabled()
+    gc.disable()
+    try:
+        return import_module(module)
+    finally:
+        if running:
+            gc.enable()
 
 
 def __dir__() -> list[str]:

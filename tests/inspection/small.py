@@ -7,13 +7,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from kernels.build import random_tree
+from kernels.build import random_tree, with_sets
 from stagewise.boosting.model import History, Model
 from stagewise.data.table import Schema
 from stagewise.losses.regression import SquaredError
 from stagewise.tree.tree import Tree
 
 N_BINS = (4, 3, 5, 2)
+SETS = (2,)
+"""Columns that are split by sets of codes."""
 
 
 def covered(rng: np.random.Generator, tree: Tree, nothing: float = 0.0) -> Tree:
@@ -26,9 +28,12 @@ def covered(rng: np.random.Generator, tree: Tree, nothing: float = 0.0) -> Tree:
     return replace(tree, cover=cover)
 
 
-def random_trees(seed: int, sizes: Sequence[int], n_bins: Sequence[int] = N_BINS, nothing: float = 0.0) -> list[Tree]:
+def random_trees(
+    seed: int, sizes: Sequence[int], n_bins: Sequence[int] = N_BINS, nothing: float = 0.0, sets: Sequence[int] = SETS
+) -> list[Tree]:
     rng = np.random.default_rng(seed)
-    return [covered(rng, random_tree(rng, size, n_bins), nothing) for size in sizes]
+    trees = [covered(rng, random_tree(rng, size, n_bins), nothing) for size in sizes]
+    return [with_sets(rng, tree, sets, 6) for tree in trees]
 
 
 def model_of(trees: Sequence[Tree], n_columns: int, n_outputs: int = 1, initial: float = 0.25) -> Model:

@@ -17,9 +17,9 @@ import stagewise as sw
 from io_models import signal, table
 from stagewise.data.binning import Marginal
 from stagewise.errors import InputError
-from stagewise.files.container import Section, pack, unpack
 from stagewise.io.format import ESTIMATORS, dumps, loads
 from stagewise.learners.columns import Line
+from stagewise.storage.container import Section, pack, unpack
 
 SMALL = {"n_estimators": 7}
 

@@ -18,11 +18,11 @@ import stagewise as sw
 from io_models import KINDS, LogCosh, fitted, table
 from stagewise.boosting.model import Model
 from stagewise.errors import InputError
-from stagewise.files.container import Section, pack, unpack
 from stagewise.files.terms import TERMS, TermKind
 from stagewise.io import model as model_file
 from stagewise.io.format import dumps, loads
 from stagewise.learners.columns import Line
+from stagewise.storage.container import Section, pack, unpack
 
 GOLDEN = Path(__file__).parent / "golden"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -21,6 +22,7 @@ from stagewise.kernels.exact import Packing, limb_bits, limbs_total, power_above
 from stagewise.kernels.histogram import Bins, histogram_of_rows
 from stagewise.kernels.jit import JIT
 from stagewise.kernels.leaves import EXPONENTIAL, LOG_RATIO, NEWTON, leaf_quantiles, leaf_sums
+from stagewise.kernels.lookups import walk_sets
 from stagewise.kernels.pairs import CHUNK, Update, quantize
 from stagewise.kernels.partition import partition_rows
 from stagewise.kernels.predict import (
@@ -45,7 +47,7 @@ from stagewise.kernels.split import (
 from stagewise.kernels.team import Team
 from stagewise.losses.regression import SquaredError
 from stagewise.params import TreeParams
-from stagewise.tree.forest import Forest, _masks
+from stagewise.tree.forest import Forest, _lookups, _masks, _scratch
 from stagewise.tree.forest import _as as in_dtype_of
 from stagewise.tree.tree import Tree
 
@@ -290,6 +292,32 @@ def random_symmetric_tree(rng: np.random.Generator, n_levels: int, n_bins: Seque
     return draft.finish(rng, n_bins)
 
 
+def with_sets(rng: np.random.Generator, tree: Tree, columns: Sequence[int], n_codes: int, n_words: int = 4) -> Tree:
+    """The tree with random sets of codes below n_codes in place of thresholds on some columns.
+
+    Nodes with the same column and cut have equal sets, so a symmetric tree stays one.
+    """
+    sets: dict[tuple[int, int], np.ndarray] = {}
+    subset = np.full(tree.n_nodes, -1, np.int32)
+    rows: list[np.ndarray] = []
+    for node in np.flatnonzero((tree.left >= 0) & np.isin(tree.feature, columns)).tolist():
+        key = int(tree.feature[node]), int(tree.cut[node])
+        if key not in sets:
+            members = np.flatnonzero(rng.random(n_codes) < rng.choice([0.1, 0.5, 0.9]))
+            sets[key] = np.zeros(n_words, np.uint64)
+            np.bitwise_or.at(sets[key], members // 64, np.uint64(1) << (members % 64).astype(np.uint64))
+        subset[node] = len(rows)
+        rows.append(sets[key])
+    there = subset >= 0
+    return replace(
+        tree,
+        threshold=np.where(there, 0.0, tree.threshold),
+        cut=np.where(there, 0, tree.cut).astype(np.int32),
+        subset=subset if rows else np.empty(0, np.int32),
+        sets=np.array(rows, np.uint64).reshape(-1, n_words),
+    )
+
+
 def random_codes(rng: np.random.Generator, n_rows: int, n_bins: Sequence[int], missing: float = 0.2) -> np.ndarray:
     """Codes (n_rows, n_columns), a share of them missing."""
     codes = np.column_stack([rng.integers(0, n, n_rows) for n in n_bins]).astype(np.uint8)
@@ -326,7 +354,9 @@ def label(tree: Tree, codes: np.ndarray, index: np.ndarray, labels: np.ndarray, 
 def masks_of(trees: Sequence[Tree], outputs: Sequence[int]) -> Masks | None:
     """The masks of trees, also of those that a forest would rather predict by level; None with more than 64 leaves."""
     n_leaves = np.array([len(tree.leaves) for tree in trees], np.int64)
-    return _masks(Forest.of(trees, outputs).walks, n_leaves) if n_leaves.max() <= 64 else None
+    walks = Forest.of(trees, outputs).walks
+    lookups = _lookups(walks)
+    return _masks(walks, n_leaves, lookups) if n_leaves.max() <= 64 and lookups is not None else None
 
 
 def layouts_of(trees: Sequence[Tree], outputs: Sequence[int]) -> dict[str, Any]:
@@ -338,13 +368,16 @@ def layouts_of(trees: Sequence[Tree], outputs: Sequence[int]) -> dict[str, Any]:
 
 def predict_by(method: str, layout: Any, X: np.ndarray, out: np.ndarray, n_threads: int, first: int, last: int) -> None:
     """out += the trees first..last, by the kernel of a layout."""
+    if method == "walks" and len(layout.sets.subset):
+        run(n_threads, walk_sets, X, layout, first, last, np.empty((0, 0), np.int64), out)
+        return
     if method == "walks":
         run(n_threads, predict_walks, X, layout, first, last, out)
         return
     columns = np.zeros((n_threads, 2, X.shape[1], BLOCK), X.dtype)
-    words = np.empty((n_threads, BLOCK), layout.keep.dtype if method == "masks" else np.uint32)
+    codes, words = _scratch(n_threads, layout.lookups, layout.keep.dtype if method == "masks" else np.uint32)
     kernel = predict_masks if method == "masks" else predict_levels
-    run(n_threads, kernel, X, in_dtype_of(layout, X.dtype), first, last, columns, words, out)
+    run(n_threads, kernel, X, in_dtype_of(layout, X.dtype), first, last, columns, codes, words, out)
 
 
 # --- growth ----------------------------------------------------------------------------------------------------------

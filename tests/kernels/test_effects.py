@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import naive_paths
-from inspection.small import N_BINS, model_of, random_rows, random_shares, random_trees
+from inspection.small import N_BINS, SETS, model_of, random_rows, random_shares, random_trees
 from kernels.build import every_team, run
 from stagewise.inspection import anova
 from stagewise.inspection.leaves import paths_of
@@ -53,15 +53,16 @@ def test_components_are_averages_over_independent_columns(seed):
     X, shares = random_rows(seed, 25, n_bins), random_shares(seed, 25)
     paths = paths_of(model_of(trees, 3))
     edges = anova._edges(paths, 3)
-    chances = [np.bincount(anova._cells(own, X[:, j]), shares, len(own) + 2) for j, own in enumerate(edges)]
-    begin, end, paths = anova._ranges(paths, edges, chances)
-    size = np.array([len(own) + 1 for own in edges])
-    starts = np.concatenate(([0], np.cumsum(size + 1)))
+    names = [("",) if j in SETS else None for j in range(3)]
+    chances = [np.bincount(anova._cells(own, names[j], X[:, j]), shares, len(own) + 2) for j, own in enumerate(edges)]
+    runs, paths = anova._runs(paths, edges, chances)
+    size = np.array([len(own) + 2 for own in edges])
+    starts = np.concatenate(([0], np.cumsum(size)))
     pair, at = np.full((3, 3), -1, np.int64), 0
     for j, k in ((0, 1), (0, 2), (1, 2)):
-        pair[j, k], at = at, at + (size[j] + 1) * (size[k] + 1)
+        pair[j, k], at = at, at + size[j] * size[k]
     main, joint = np.zeros(starts[-1]), np.zeros(at)
-    component_tables(paths, 0, begin, end, size, starts[:-1], pair, main, joint)
+    component_tables(paths, 0, *runs, size, starts[:-1], pair, main, joint)
     # one value in every cell; the twin averages over all combinations of cells
     values = [[*own, np.inf, np.nan] for own in edges]
 

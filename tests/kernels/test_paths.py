@@ -8,13 +8,20 @@ import pytest
 import naive_paths
 from inspection.small import N_BINS, model_of, random_rows, random_trees
 from stagewise.inspection.leaves import groups_of, paths_of
-from stagewise.kernels.paths import Groups
+from stagewise.kernels.paths import Groups, Paths
 
 PROBES = [np.nan, -np.inf, np.inf, *np.arange(-1.0, 6.0, 0.25)]
 
 
-def holds(value: float, low: float, high: float, missing: int) -> bool:
-    return bool(missing) if np.isnan(value) else not value <= low and value <= high
+def holds(value: float, found: Paths | Groups, c: int) -> bool:
+    """Whether a value meets condition c of paths, or test c of groups."""
+    if np.isnan(value):
+        return bool(found.missing[c])
+    if found.subset[c] >= 0:
+        *words, beyond = found.sets[found.subset[c]]
+        coded = 0.0 <= value < 64 * len(words)
+        return int(value) in naive_paths.codes_of(words) if coded else bool(int(beyond) & 1)
+    return bool(not value <= found.low[c] and value <= found.high[c])
 
 
 @pytest.mark.nojit
@@ -30,22 +37,18 @@ def test_conditions_are_the_tests_of_the_way(seed):
             assert paths.value[leaf] == tree.value[node]
             assert (paths.tree[leaf], paths.output[leaf]) == (t, t % 2)
             assert sorted(paths.column[own]) == sorted(expected[node])
-            for column, low, high, missing, ratio in zip(
-                paths.column[own], paths.low[own], paths.high[own], paths.missing[own], paths.ratio[own], strict=True
-            ):
-                passes, share = expected[node][column]
-                assert ratio == pytest.approx(share, abs=1e-15)
+            for c in range(own.start, own.stop):
+                passes, share = expected[node][paths.column[c]]
+                assert paths.ratio[c] == pytest.approx(share, abs=1e-15)
                 for value in PROBES:
-                    assert holds(value, low, high, missing) == passes(value)
+                    assert holds(value, paths, c) == passes(value)
             leaf += 1
     assert leaf == len(paths.value)
 
 
 def word_of(groups: Groups, g: int, row: np.ndarray) -> int:
     tests = range(groups.test[g], groups.test[g + 1])
-    return sum(
-        holds(row[groups.column[t]], groups.low[t], groups.high[t], groups.missing[t]) << b for b, t in enumerate(tests)
-    )
+    return sum(holds(row[groups.column[t]], groups, t) << b for b, t in enumerate(tests))
 
 
 @pytest.mark.nojit

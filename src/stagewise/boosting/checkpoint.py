@@ -20,12 +20,12 @@ import numpy as np
 from stagewise._version import __version__
 from stagewise.boosting.model import History, Model
 from stagewise.errors import InputError, ParameterError
-from stagewise.files.container import Content, Section, pack, unpack
-from stagewise.files.disk import STALE, read_file, replace_file
 from stagewise.files.terms import read_stages, write_stages
 from stagewise.kernels.histogram import Bins
 from stagewise.losses.base import Loss
 from stagewise.params import BoostParams, TreeParams, check_count
+from stagewise.storage.container import Content, Section, pack, unpack
+from stagewise.storage.disk import STALE, read_file, replace_file
 
 __all__ = ["Checkpoints", "Progress", "digest", "open_checkpoints", "run_prints"]
 
@@ -65,6 +65,7 @@ def digest(arrays: Iterable[np.ndarray | None]) -> str:
 
 def run_prints(
     bins: Bins,
+    rows: np.ndarray,
     cuts: Sequence[np.ndarray],
     targets: Iterable[np.ndarray | None],
     before: Model | None,
@@ -80,9 +81,11 @@ def run_prints(
         for stage in model.stages:
             for term in stage:
                 yield from (term.feature, term.threshold, term.missing_left, term.left, term.value)
+                if len(term.sets):
+                    yield from (term.subset, term.sets)
 
     return {
-        "data": digest([bins.by_row, *cuts]),
+        "data": digest([bins.by_row, *([rows] if len(rows) else []), *cuts]),
         "target": digest(targets),
         "settings": hashlib.blake2b(repr(settings).encode(), digest_size=16).hexdigest(),
         "before": "" if before is None else digest(kept(before)),

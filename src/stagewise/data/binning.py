@@ -23,7 +23,16 @@ from stagewise.kernels.entries import entry_cuts
 from stagewise.kernels.exact import hash_values, stream_key
 from stagewise.kernels.team import Team
 
-__all__ = ["Marginal", "SAMPLE_ROWS", "find_cuts", "sample_rows"]
+__all__ = [
+    "Columns",
+    "Marginal",
+    "SAMPLE_ROWS",
+    "describe",
+    "find_cuts",
+    "integer_weights",
+    "row_hashes",
+    "sample_rows",
+]
 
 SAMPLE_ROWS = 200_000
 _PURPOSE = 0x62696E73  # "bins": keeps this stream apart from subsampling
@@ -56,15 +65,25 @@ def sample_rows(n_rows: int, size: int = SAMPLE_ROWS) -> np.ndarray | None:
     """The rows that decide the cut points, ascending; None for all of them."""
     if n_rows <= size:
         return None
-    hashes = np.empty(n_rows, np.uint64)
-    hash_values(stream_key(0, _PURPOSE), 0, hashes)
+    hashes = row_hashes(0, n_rows)
     return np.flatnonzero(hashes <= np.partition(hashes, size - 1)[size - 1])
 
 
-def integer_weights(weight: np.ndarray) -> np.ndarray:
-    """Weights as integers: their sums (below 2**53) do not depend on order. A positive weight stays positive."""
-    bits = min(30, 52 - len(weight).bit_length())
-    scaled = np.rint(weight / weight.max() * 2.0**bits).astype(np.int64)
+def row_hashes(first: int, n_rows: int) -> np.ndarray:
+    """Hashes of the row numbers from `first` on: those of the smallest are the sample."""
+    hashes = np.empty(n_rows, np.uint64)
+    hash_values(stream_key(0, _PURPOSE), first, hashes)
+    return hashes
+
+
+def integer_weights(weight: np.ndarray, n_rows: int | None = None, peak: float | None = None) -> np.ndarray:
+    """Weights as integers: their sums (below 2**53) do not depend on order. A positive weight stays positive.
+
+    When these are not all of them: there are n_rows, and the largest is `peak`.
+    """
+    n_rows, peak = n_rows or len(weight), peak or weight.max()
+    bits = min(30, 52 - n_rows.bit_length())
+    scaled = np.rint(weight / peak * 2.0**bits).astype(np.int64)
     return np.where(weight > 0.0, np.maximum(scaled, 1), 0)
 
 

@@ -1,4 +1,4 @@
-"""Frames of any library, read through narwhals: their names and their columns as floats.
+"""Frames of any library, read through narwhals: their names and their columns as floats or categories.
 
 narwhals is imported when the first frame arrives (35 ms); no frame library is ever imported here.
 """
@@ -6,12 +6,13 @@ narwhals is imported when the first frame arrives (35 ms); no frame library is e
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from stagewise.data.categories import Cells, cells_of, column_cells
 from stagewise.data.cells import Floats, to_floats
 from stagewise.errors import InputError, InputTypeError
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     Frame: TypeAlias = nw.DataFrame[Any]
     Column: TypeAlias = nw.Series[Any]
 
-__all__ = ["column_names", "frame_floats", "open_frame", "open_native"]
+__all__ = ["by_dtype", "column_names", "frame_cells", "frame_floats", "open_frame", "open_native"]
 
 _SHOWN = 5
 _TEXT_HINT = "Encode text as numbers first, for example with sklearn.preprocessing.OrdinalEncoder."
@@ -102,19 +103,26 @@ def column_names(frame: Frame) -> tuple[str, ...] | None:
     return tuple(str(name) for name in names)
 
 
-def frame_floats(frame: Frame) -> Floats | list[Floats]:
+def by_dtype(frame: Frame) -> frozenset[int]:
+    """The columns whose type says that they hold categories: text and categorical types of any library."""
+    import narwhals as nw
+
+    return frozenset(j for j, own in enumerate(frame.schema.dtypes()) if own in (nw.String, nw.Categorical, nw.Enum))
+
+
+def frame_floats(frame: Frame, leave: Collection[int] = ()) -> Floats | list[Floats]:
     """The cells as floats, nulls as NaN: one (n_rows, n_columns) matrix of any order if the frame keeps just that,
     without a copy, else one 1-D array of n_rows a column (views where the frame's memory allows it).
 
-    Columns that are no numbers raise one error that names up to five of them.
+    Columns of `leave` are left empty. Others that are no numbers raise one error that names up to five of them.
     """
-    if frame.implementation.is_pandas() and (block := _pandas_block(frame.to_native())) is not None:
+    if not leave and frame.implementation.is_pandas() and (block := _pandas_block(frame.to_native())) is not None:
         return block
     columns: list[Floats] = []
     wrong: list[Column] = []
-    for column in frame.iter_columns():
+    for j, column in enumerate(frame.iter_columns()):
         try:
-            columns.append(_column_floats(column))
+            columns.append(np.empty(0) if j in leave else _column_floats(column))
         except InputError:
             wrong.append(column)
     if wrong:
@@ -164,6 +172,46 @@ def _column_floats(column: Column) -> Floats:
     return to_floats(values, f"column {column.name!r} of X", _TEXT_HINT)
 
 
+def frame_cells(frame: Frame, j: int) -> Cells:
+    """Column `j` as categories: text or numbers."""
+    import narwhals as nw
+
+    column = frame[:, j]
+    name, dtype = f"column {column.name!r} of X", column.dtype
+    if dtype not in (nw.String, nw.Categorical, nw.Enum):
+        if dtype.is_temporal() or dtype.is_nested() or dtype == nw.Binary:
+            raise InputError(f"{name} ({_native_dtype(column)}) cannot be a category; make it text first.")
+        if dtype == nw.Boolean or dtype in (nw.Decimal, nw.Int128, nw.UInt128):
+            return _column_floats(column).astype(np.float64)
+        return column_cells(column.to_numpy(), name)
+    native: Any = column.to_native()
+    if column.implementation.is_pandas():
+        if str(native.dtype) == "category":
+            return cells_of(list(native.cat.categories), native.cat.codes.to_numpy(), name)
+        index, entries = native.factorize()
+        return cells_of(list(entries), index, name)
+    if column.implementation.is_pyarrow():
+        return _arrow_cells(native, name)
+    if column.implementation.is_polars() and dtype != nw.String:
+        # the physical numbers belong to a table that other frames may share: look at the entries that occur
+        physical = native.to_physical().cast(int).fill_null(-1).to_numpy()
+        distinct, first, index = np.unique(physical, return_index=True, return_inverse=True)
+        texts = nw.from_native(native.gather(first), series_only=True).cast(nw.String).to_list()
+        return cells_of(texts, np.where(distinct[index] < 0, -1, index), name)
+    return column_cells(np.array(column.cast(nw.String).to_list(), object), name)
+
+
+def _arrow_cells(native: Any, name: str) -> Cells:
+    """A pyarrow array of text or of a dictionary, in chunks whose dictionaries may differ."""
+    if not hasattr(native.type, "value_type"):
+        native = native.dictionary_encode()
+    chunks = native.unify_dictionaries().chunks if hasattr(native, "chunks") else [native]
+    if not chunks:
+        return cells_of([], np.empty(0, np.int64), name)
+    index = np.concatenate([own.indices.cast("int64").fill_null(-1).to_numpy(zero_copy_only=False) for own in chunks])
+    return cells_of(chunks[0].dictionary.to_pylist(), index, name)
+
+
 def _native_dtype(column: Column) -> object:
     """The column's type as its own library calls it, for messages."""
     native = column.to_native()
@@ -191,8 +239,10 @@ def _say_wrong_columns(wrong: Sequence[Column]) -> str:
         message += " Take lists, structs and binary columns apart into one number a column, or drop them."
     if any(dtype in (nw.String, nw.Categorical, nw.Enum, nw.Object) for dtype in dtypes):
         message += (
-            " Encode text and categories as numbers first, for example with sklearn.preprocessing.OrdinalEncoder; "
-            "categorical columns are not supported yet."
+            ' Text and categories are read where they are asked for: with categorical_features="from_dtype", or with '
+            "these columns named in it, where an estimator has that parameter. Otherwise encode them as numbers first, "
+            "for example with sklearn.preprocessing.OrdinalEncoder. A column that mixes text and numbers must be made "
+            "one or the other, for example with .astype(str)."
         )
     return message
 

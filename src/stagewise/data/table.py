@@ -1,4 +1,4 @@
-"""The table: numeric columns with names, read from whatever the user has.
+"""The table: columns of numbers with names, read from whatever the user has.
 
     an array, lists, anything with __array__  ->  _read_array  ┐
                                                                ├  Table (a matrix, or columns)
@@ -6,21 +6,22 @@
     a scipy.sparse matrix or array            ->  read_sparse  -  Table (its entries)
 
 A 1 M x 28 float matrix is taken as it is in microseconds: no copy and no look at its cells. Missing is NaN; infinite
-values are legal.
+values are legal. Categories are numbers too, see categories.py.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from stagewise.data.categories import FROM_DTYPE, Cells, Levels, choose_columns, column_cells, learn
 from stagewise.data.cells import Floats, is_sparse, to_floats, unmask
-from stagewise.data.frame import column_names, frame_floats, open_frame
+from stagewise.data.frame import by_dtype, column_names, frame_cells, frame_floats, open_frame
 from stagewise.data.sparse import Sparse, read_sparse
 from stagewise.errors import InputError, InputTypeError
 
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
 __all__ = ["Schema", "Table", "read_table"]
 
 _TEXT_HINT = (
-    "X must hold numbers: convert text that looks like numbers with X.astype(float), and encode other text first, for "
-    "example with sklearn.preprocessing.OrdinalEncoder."
+    "X must hold numbers: convert text that looks like numbers with X.astype(float), name columns of categories in "
+    "categorical_features, or encode them first, for example with sklearn.preprocessing.OrdinalEncoder."
 )
 _RESHAPE = (
     "Reshape your data either using array.reshape(-1, 1) if your data has a single feature or array.reshape(1, -1) if "
@@ -42,11 +43,28 @@ _BLOCK = 4096  # rows copied at once in to_matrix: a block of 28 columns stays i
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """What a fitted model remembers of the table it saw: the number of columns, and their names if there were any."""
+    """What a fitted model remembers of the table it saw: the number of columns, their names if there were any, and the
+    level tables of categorical columns (None for others; empty when no column is categorical)."""
 
     n_columns: int
     names: tuple[str, ...] | None
+    levels: tuple[Levels | None, ...] = ()
     zeros_missing: bool = False  # a zero is no value: it says that there is none
+
+    @property
+    def coded(self) -> frozenset[int]:
+        """The columns that have a level table."""
+        return frozenset(j for j, own in enumerate(self.levels) if own is not None)
+
+    @property
+    def in_sets(self) -> npt.NDArray[np.bool_]:
+        """bool (n_columns): the columns that trees split by sets of codes."""
+        own = self.levels or (None,) * self.n_columns
+        return np.array([levels is not None and not levels.by_target for levels in own], np.bool_)
+
+    def label(self, j: int) -> str:
+        """What messages call a column."""
+        return f"column {j} of X" if self.names is None else f"column {self.names[j]!r} of X"
 
     def check(self, table: Table, estimator_name: str = "the model") -> None:
         """Raise InputError unless `table` has the columns of this schema, by name and order, or at least by number.
@@ -75,12 +93,13 @@ class Schema:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Table:
-    """Numeric columns with names; a missing value is NaN. Exactly one of `matrix`, `columns`, `entries` is set.
+    """Columns of numbers with names; a missing value is NaN. Exactly one of `matrix`, `columns`, `entries` is set.
 
     matrix: (n_rows, n_columns), C-contiguous, float32 or float64; or None.
     columns: n_columns contiguous arrays (n_rows,), each float32 or float64; or None.
     entries: a sparse matrix, of which nothing but the stored entries is ever laid out in training and prediction.
     names: n_columns names, or None when the input had none.
+    levels: as in Schema; a categorical column holds codes, or before a Dataset pools them the numbers of its levels.
 
     Arrays made by `read_table` are aligned, in native byte order and read-only. Many of them are the user's own
     memory, and Numba compiles a kernel separately for read-only arrays: always read-only means always one kernel.
@@ -91,13 +110,14 @@ class Table:
     names: tuple[str, ...] | None
     n_rows: int
     n_columns: int
+    levels: tuple[Levels | None, ...] = ()
     entries: Sparse | None = None
     zeros_missing: bool = False
 
     @property
     def schema(self) -> Schema:
         """The part of the table that a model remembers."""
-        return Schema(self.n_columns, self.names, self.zeros_missing)
+        return Schema(self.n_columns, self.names, self.levels, self.zeros_missing)
 
     def column(self, j: int) -> Floats:
         """Column `j` as a 1-D array (n_rows,), a strided view if the table is one matrix."""
@@ -116,6 +136,14 @@ class Table:
         matrix = None if self.matrix is None else _frozen(self.matrix[rows])
         columns = None if self.columns is None else tuple(_frozen(column[rows]) for column in self.columns)
         return replace(self, matrix=matrix, columns=columns, n_rows=len(rows))
+
+    def with_columns(self, changed: Mapping[int, tuple[Levels, Floats]]) -> Table:
+        """The table with other level tables and cells for some of its columns."""
+        assert self.columns is not None and self.levels
+        columns, levels = list(self.columns), list(self.levels)
+        for j, (own, cells) in changed.items():
+            levels[j], columns[j] = own, _frozen(np.require(cells, requirements=["C", "A"]))
+        return replace(self, columns=tuple(columns), levels=tuple(levels))
 
     def rows(self) -> Floats | Sparse:
         """The table as prediction takes it: one matrix, dense or sparse."""
@@ -138,65 +166,122 @@ class Table:
 
 
 def read_table(
-    X: object, *, like: Schema | None = None, estimator_name: str = "the model", zeros_missing: bool = False
+    X: object,
+    *,
+    like: Schema | None = None,
+    categorical: Any = None,
+    estimator_name: str = "the model",
+    zeros_missing: bool = False,
 ) -> Table:
-    """Whatever holds numbers in rows and columns, as a Table; `X` itself is never changed.
+    """Whatever holds numbers and categories in rows and columns, as a Table; `X` itself is never changed.
 
     X: (n_rows, n_columns), at least 1 x 1: a NumPy array, anything `np.asarray` reads, a scipy.sparse matrix, or an
     eager frame of any library narwhals knows. `like` is the schema of a fitted model that X must fit; `estimator_name`
-    is its name in messages. zeros_missing (that of the schema, if there is one): zeros are read as missing values.
+    is its name in messages. Without it `categorical` says which columns hold categories: "from_dtype", a list of names
+    or numbers, a mask, or None; and zeros_missing, whether zeros are read as missing values (not in these columns).
     """
     zeros_missing = zeros_missing if like is None else like.zeros_missing
     if is_sparse(X):
-        return _read_sparse(X, like, estimator_name, zeros_missing)
+        return _read_sparse(X, like, categorical, estimator_name, zeros_missing)
     frame = open_frame(X)
     if frame is None:
-        table = _read_array(_as_array(X), like, estimator_name)
+        table = _read_array(_as_array(X), like, categorical, estimator_name)
     else:
-        table = _read_frame(frame, like, estimator_name)
+        table = _read_frame(frame, like, categorical, estimator_name)
     return _without_zeros(table) if zeros_missing else table
 
 
-def _read_sparse(X: Any, like: Schema | None, estimator_name: str, zeros_missing: bool) -> Table:
-    """A table from a scipy.sparse matrix or array."""
+def _read_sparse(X: Any, like: Schema | None, categorical: Any, estimator_name: str, zeros_missing: bool) -> Table:
+    """A table from a scipy.sparse matrix or array, which holds numbers only."""
     if X.ndim == 2:
         _check_not_empty(X.shape)
         if like is not None:
             like.check_names(None, X.shape[1], estimator_name)
+        chosen = like.coded if like is not None else _named(categorical, X.shape[1])
+        if len(chosen):
+            raise InputTypeError(
+                f"X is a sparse matrix, which holds numbers only, but column {min(chosen)} is to hold categories; pass "
+                "a frame, or one-hot columns."
+            )
     entries = read_sparse(X, zeros_missing, _TEXT_HINT)
-    return Table(None, None, None, *entries.shape, entries, zeros_missing)
+    return Table(None, None, None, *entries.shape, (), entries, zeros_missing)
+
+
+def _named(categorical: Any, n_columns: int) -> frozenset[int]:
+    """The columns of a sparse matrix that are said to hold categories."""
+    from_dtype = isinstance(categorical, str) and categorical == FROM_DTYPE
+    return frozenset() if from_dtype else choose_columns(categorical, None, n_columns)
 
 
 def _without_zeros(table: Table) -> Table:
-    """The table with NaN for every zero."""
+    """The table with NaN for every zero; codes of categories stay."""
 
     def cleared(values: Floats) -> Floats:
         return _frozen(np.where(values == 0.0, values.dtype.type(np.nan), values))
 
     matrix = None if table.matrix is None else cleared(table.matrix)
-    columns = None if table.columns is None else tuple(map(cleared, table.columns))
+    coded = table.schema.coded
+    columns = None
+    if table.columns is not None:
+        columns = tuple(own if j in coded else cleared(own) for j, own in enumerate(table.columns))
     return replace(table, matrix=matrix, columns=columns, zeros_missing=True)
 
 
-def _read_frame(frame: Frame, like: Schema | None, estimator_name: str) -> Table:
+def _read_frame(frame: Frame, like: Schema | None, categorical: Any, estimator_name: str) -> Table:
     """A table from an eager frame: names first, because a wrong frame often has unreadable columns as well."""
     n_rows, n_columns = frame.shape
     names = column_names(frame)
     _check_not_empty((n_rows, n_columns))
     if like is not None:
         like.check_names(names, n_columns, estimator_name)
-    cells = frame_floats(frame)
+        chosen = like.coded
+    elif isinstance(categorical, str) and categorical == FROM_DTYPE:
+        chosen = by_dtype(frame)
+    else:
+        chosen = choose_columns(categorical, names, n_columns)
+    cells = frame_floats(frame, chosen)
     if isinstance(cells, np.ndarray):
         return _from_matrix(cells, names)
-    return Table(None, _contiguous(cells), names, n_rows, n_columns)
+    if not chosen:
+        return Table(None, _contiguous(cells), names, n_rows, n_columns)
+    return _coded(Schema(n_columns, names), cells, chosen, lambda j: frame_cells(frame, j), n_rows, like)
 
 
-def _read_array(X: npt.NDArray[Any], like: Schema | None, estimator_name: str) -> Table:
+def _read_array(X: npt.NDArray[Any], like: Schema | None, categorical: Any, estimator_name: str) -> Table:
     """A table from an array of any dtype and shape."""
     _check_shape(X)
+    n_rows, n_columns = X.shape
     if like is not None:
-        like.check_names(None, X.shape[1], estimator_name)
-    return _from_matrix(to_floats(X, "X", _TEXT_HINT), None)
+        like.check_names(None, n_columns, estimator_name)
+        chosen = like.coded
+    elif isinstance(categorical, str) and categorical == FROM_DTYPE:
+        chosen = frozenset()
+    else:
+        chosen = choose_columns(categorical, None, n_columns)
+    if not chosen:
+        return _from_matrix(to_floats(X, "X", _TEXT_HINT), None)
+    schema = Schema(n_columns, None)
+    cells = [np.empty(0) if j in chosen else to_floats(X[:, j], schema.label(j), _TEXT_HINT) for j in range(n_columns)]
+    return _coded(schema, cells, chosen, lambda j: column_cells(X[:, j], schema.label(j)), n_rows, like)
+
+
+def _coded(
+    schema: Schema,
+    floats: list[Floats],
+    chosen: frozenset[int],
+    cells: Callable[[int], Cells],
+    n_rows: int,
+    like: Schema | None,
+) -> Table:
+    """A table whose `chosen` columns are categories: by the level tables of `like`, or by their own."""
+    levels: list[Levels | None] = [None] * schema.n_columns
+    for j in sorted(chosen):
+        known = None if like is None else like.levels[j]
+        if known is None:
+            levels[j], floats[j] = learn(cells(j))
+        else:
+            levels[j], floats[j] = known, known.encode(cells(j), schema.label(j))
+    return Table(None, _contiguous(floats), schema.names, n_rows, schema.n_columns, tuple(levels))
 
 
 def _from_matrix(cells: Floats, names: tuple[str, ...] | None) -> Table:

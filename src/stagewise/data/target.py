@@ -7,6 +7,7 @@ reach the model, and kernels see one kind of array. (Copying 1 M values costs 1 
 from __future__ import annotations
 
 import numbers
+import re
 import warnings
 from collections.abc import Iterable
 from itertools import repeat
@@ -18,12 +19,22 @@ import numpy.typing as npt
 
 from stagewise.data.cells import is_missing, is_sparse, to_floats, unmask
 from stagewise.data.frame import open_native
+from stagewise.data.labels import Labels
 from stagewise.errors import InputError, InputTypeError
 
 if TYPE_CHECKING:
     from stagewise.data.frame import Column
 
-__all__ = ["encode_labels", "read_init_score", "read_labels", "read_target", "read_weights"]
+__all__ = [
+    "check_finite",
+    "encode_labels",
+    "read_init_score",
+    "read_labels",
+    "read_piece",
+    "read_target",
+    "read_weights",
+    "take_rows",
+]
 
 _TARGET_HINT = "A regression target must hold numbers; to predict class labels, use a classifier."
 _NUMBER_HINT = "Numbers are needed here."
@@ -34,7 +45,7 @@ def read_target(y: object, n_rows: int) -> npt.NDArray[np.float64]:
     """A regression target: n_rows finite numbers, as float64 (n_rows,). A single column is taken with a warning."""
     values = _read_vector(y, n_rows)
     out = np.array(to_floats(values, "y", _TARGET_HINT), dtype=np.float64, order="C")
-    _check_finite(out, "y")
+    check_finite(out, "y")
     return out
 
 
@@ -44,6 +55,10 @@ def read_labels(y: object, n_rows: int) -> tuple[npt.NDArray[Any], npt.NDArray[n
     Returns (classes, codes): the K >= 2 distinct labels in the order of np.unique, (K,), and for each row the position
     of its label among them, (n_rows,).
     """
+    if isinstance(y, Labels) and len(y) == n_rows:
+        classes, codes = y.seen()
+        if len(classes) > 1:
+            return classes, codes.astype(np.int64)
     labels = _read_label_array(y, n_rows)
     if labels.dtype.kind == "f" and np.any(labels != np.rint(labels)):
         raise InputError(
@@ -52,7 +67,7 @@ def read_labels(y: object, n_rows: int) -> tuple[npt.NDArray[Any], npt.NDArray[n
         )
     if labels.dtype.kind in "UO":
         # Hashing: 1 M strings of an object array take 0.05 s, np.unique takes 0.7 s. The classes are the same.
-        classes: npt.NDArray[Any] = np.array(sorted(set(labels.tolist())), dtype=labels.dtype)
+        classes = np.array(sorted(set(labels.tolist())), dtype=labels.dtype)
     else:
         classes = np.unique(labels)
     if len(classes) < 2:
@@ -60,6 +75,19 @@ def read_labels(y: object, n_rows: int) -> tuple[npt.NDArray[Any], npt.NDArray[n
         raise InputError(f"y contains one class only ({only}); a classifier needs at least two classes.")
     codes, _ = _match(labels, classes)
     return classes, codes
+
+
+def read_piece(values: object, n_rows: int, name: str, first: int) -> npt.NDArray[Any]:
+    """The values (n_rows,) of some rows, of which `first` is the number of the first; none is missing."""
+    if values is None:
+        raise InputError(f"{name} came with earlier batches, but not with the rows from {first} on.")
+    try:
+        return _read_vector(values, n_rows)
+    except InputError as error:
+        row = re.search(r"The first is in row (\d+);", str(error))
+        if row is None:
+            raise
+        raise InputError(_say_not_finite(name, "NaN", first + int(row[1]))) from error
 
 
 def encode_labels(y: object, classes: npt.NDArray[Any], n_rows: int) -> npt.NDArray[np.int64]:
@@ -93,7 +121,7 @@ def read_weights(sample_weight: object, n_rows: int) -> npt.NDArray[np.float64] 
     if len(values) != n_rows:
         raise InputError(f"sample_weight.shape == {values.shape}, expected ({n_rows},): one weight a row of X.")
     out = np.array(to_floats(values, name, _NUMBER_HINT), dtype=np.float64, order="C")
-    _check_finite(out, name)
+    check_finite(out, name)
     if np.any(out < 0.0):
         row = int(np.argmax(out < 0.0))
         raise InputError(
@@ -123,8 +151,17 @@ def read_init_score(init_score: object, n_rows: int, n_outputs: int) -> npt.NDAr
         wanted = f"({n_rows},)" if n_outputs == 1 else f"({n_rows}, {n_outputs})"
         raise InputError(f"init_score has shape {values.shape}, expected {wanted}: the raw score of each row of X.")
     out = np.array(to_floats(values, name, _NUMBER_HINT).T, dtype=np.float64, order="C")
-    _check_finite(out.T, name)
+    check_finite(out.T, name)
     return out
+
+
+def take_rows(y: object, rows: npt.NDArray[np.uint32], n_rows: int) -> npt.NDArray[Any]:
+    """The entries of y (n_rows,), of any kind, that belong to these rows."""
+    values = _read_array(y, "y")
+    if values.ndim == 0 or len(values) != n_rows:
+        raise InputError(f"y has shape {values.shape}, but the Dataset has {n_rows} rows; give one entry a row.")
+    taken: npt.NDArray[Any] = values[rows]
+    return taken
 
 
 def _read_vector(y: object, n_rows: int) -> npt.NDArray[Any]:
@@ -207,7 +244,7 @@ def _read_label_array(y: object, n_rows: int) -> npt.NDArray[Any]:
             "with y.astype(str)."
         )
     if values.dtype.kind == "f":
-        _check_finite(values, "y")
+        check_finite(values, "y")
     return values.astype(values.dtype.newbyteorder("="), copy=False)
 
 
@@ -252,7 +289,7 @@ def _match(labels: npt.NDArray[Any], classes: npt.NDArray[Any]) -> tuple[npt.NDA
     return codes, classes[codes] == labels
 
 
-def _check_finite(values: npt.NDArray[Any], name: str) -> None:
+def check_finite(values: npt.NDArray[Any], name: str) -> None:
     """Raise scikit-learn's errors if any value is NaN or infinite. values: (n_rows,) or (n_rows, n_outputs)."""
     finite = np.isfinite(values)
     if finite.all():

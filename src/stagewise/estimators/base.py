@@ -12,13 +12,14 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from stagewise.backends.cpu import threads_for
+from stagewise.boosting.binned import binned_raw
 from stagewise.boosting.checkpoint import open_checkpoints
 from stagewise.boosting.loop import Problem, Validation, boost
 from stagewise.boosting.methods import gradient_boosting
 from stagewise.boosting.model import Model
 from stagewise.boosting.sampling import smallest_hashes
 from stagewise.data.dataset import Dataset, bin_table
-from stagewise.data.table import Table, read_table
+from stagewise.data.table import Schema, Table, read_table
 from stagewise.data.target import read_init_score, read_weights
 from stagewise.errors import InputError, ParameterError
 from stagewise.estimators.table import TableEstimator
@@ -27,7 +28,7 @@ from stagewise.kernels.team import available_cores
 from stagewise.learners.refit import Structure
 from stagewise.losses.base import Loss
 from stagewise.losses.linked import link_of
-from stagewise.params import BoostParams, TreeParams, check_choice, check_count, check_number, job_count
+from stagewise.params import BoostParams, TreeParams, check_count, check_number, job_count
 
 __all__ = ["BaseGradientBoosting", "Keeping"]
 
@@ -107,20 +108,27 @@ class BaseGradientBoosting(TableEstimator):
         if dataset is None:
             dataset = Dataset(table, None, weight, max_bins=self.max_bins, n_jobs=n_jobs)
         before = self._before(loss, params, dataset)
+        skip = np.zeros(n, np.bool_) if weight is None else weight == 0.0
+        rows = _NO_ROWS
+        if eval_set is None and params.patience is not None and self.validation_fraction is not None:
+            rows, skip = self._split_validation(target, skip, params.seed)
+        dataset, table = self._with_statistics(dataset, table, target, weight, ~skip, loss, n_jobs)
         if before is not None and self._first is not None:  # n_estimators further stages
             params = replace(params, n_estimators=len(before.stages) + params.n_estimators)
         offset = read_init_score(init_score, n, loss.n_outputs)
-        skip = np.zeros(n, np.bool_) if weight is None else weight == 0.0
         held_out = None
         if eval_set is not None:
             held_out = self._eval_validation(eval_set, dataset, loss, before, n_jobs)
-        elif params.patience is not None and self.validation_fraction is not None:
-            held_out, skip = self._split_validation(dataset, target, weight, offset, skip, params.seed)
+        elif len(rows):
+            weights = np.empty(0) if weight is None else weight[rows]
+            scores = None if offset is None else offset[:, rows].copy()
+            places = rows if dataset.rows is None else dataset.rows[rows]
+            held_out = Validation(dataset.bins, places, target[rows], weights, scores, None)
         raw = None
         if before is not None:
-            raw = self._raw_before(before, table, offset, n_jobs)
+            raw = before.raw(table.rows(), n_jobs, offset) if table else binned_raw(before, dataset, n_jobs, offset)
             if held_out is not None and eval_set is None:
-                held_out = replace(held_out, raw=raw[:, held_out.index].copy())
+                held_out = replace(held_out, raw=raw[:, rows].copy())
         problem = Problem(
             bins=dataset.bins,
             cuts=dataset.cuts,
@@ -134,11 +142,20 @@ class BaseGradientBoosting(TableEstimator):
             validation=held_out,
             before=before,
             raw=raw,
+            rows=_NO_ROWS if dataset.rows is None else dataset.rows,
         )
         method, threads = gradient_boosting(tree), threads_for(n, len(dataset.bins.n_bins), tree, n_jobs)
         model = boost(problem, method, params, self._callbacks(), threads, checkpoints)
         self._keep(model)
         return self
+
+    def _read_new(self, X: Any) -> Table:
+        """As `_read_table`; a model to go on from brings its level tables, and a column stays what it was there."""
+        first = self._first or (self if self.warm_start and hasattr(self, "model_") else None)
+        if first is None:
+            return super()._read_new(X)
+        schema: Schema = getattr(first, "model_", first).schema
+        return read_table(X, like=schema, estimator_name=type(self).__name__) if schema.coded else read_table(X)
 
     @contextmanager
     def _going_on_from(self, init_model: Any) -> Iterator[None]:
@@ -167,7 +184,9 @@ class BaseGradientBoosting(TableEstimator):
         old.loss.check_target(target)
         weight = self._adjust_weights(read_weights(sample_weight, n), target)
         tree = self._tree_params(n, f)
-        params = replace(self._boost_params(), n_estimators=len(old.stages), subsample=1.0, patience=None)
+        params = replace(
+            self._boost_params(), n_estimators=len(old.stages), subsample=1.0, sampling="uniform", patience=None
+        )
         dataset = Dataset(table, None, weight, max_bins=2, n_jobs=n_jobs)  # bins are not looked at
         problem = Problem(
             bins=dataset.bins,
@@ -214,30 +233,49 @@ class BaseGradientBoosting(TableEstimator):
             tol=self.tol,
             seed=self._seed(),
             influence_trimming=self._trimming(),
+            sampling=self.sampling,
+            goss_top=self.goss_top,
+            goss_rest=self.goss_rest,
         )
 
     def _check_options(self) -> None:
         """Range checks of what no record holds."""
         check_count("max_bins", self.max_bins, 2, 255)
-        check_choice("sampling", self.sampling, ("uniform",))
         if self.validation_fraction is not None:
             check_number("validation_fraction", self.validation_fraction, 0.0, 1.0, low_open=True, high_open=True)
         if not isinstance(self.warm_start, (bool, np.bool_)):
             raise ParameterError(f"warm_start={self.warm_start!r} must be True or False.")
         self._check_watchers()
 
-    # --- validation sample -------------------------------------------------------------------------------------------
+    # --- categories --------------------------------------------------------------------------------------------------
 
-    def _split_validation(
+    def _with_statistics(
         self,
         dataset: Dataset,
+        table: Table | None,
         y: np.ndarray,
         weight: np.ndarray | None,
-        offset: np.ndarray | None,
-        skip: np.ndarray,
-        seed: int,
-    ) -> tuple[Validation, np.ndarray]:
-        """Hold a share of the rows out, chosen by hashed row numbers within each class: no copy of the bins."""
+        training: np.ndarray,
+        loss: Loss,
+        n_jobs: int,
+    ) -> tuple[Dataset, Table | None]:
+        """The data with target statistics in the columns that are to have them."""
+        if self.category_encoding == "target":
+            chosen = {j for j in np.flatnonzero(dataset.schema.in_sets).tolist() if dataset.bins.n_bins[j] > 4}
+        elif self.category_encoding == "auto" and loss.n_outputs == 1:
+            chosen = set(dataset.crowds)
+        else:
+            return dataset, table
+        if not chosen:
+            return dataset, table
+        dataset, made = dataset.by_target(sorted(chosen), y, weight, training, n_jobs)
+        return dataset, None if table is None else table.with_columns(made)
+
+    # --- validation sample -------------------------------------------------------------------------------------------
+
+    def _split_validation(self, y: np.ndarray, skip: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        """Hold a share of the rows out, chosen by hashed row numbers within each class; these, and all that are not
+        trained on."""
         chosen = np.zeros(len(y), np.bool_)
         for stratum in self._strata(y):
             eligible = stratum & ~skip
@@ -250,26 +288,22 @@ class BaseGradientBoosting(TableEstimator):
                 f"validation_fraction={self.validation_fraction} of {len(y)} rows leaves an empty training or "
                 "validation sample; use more rows, another share, or give eval_set."
             )
-        rows = np.flatnonzero(chosen).astype(np.uint32)
-        validation = Validation(
-            dataset.bins,
-            rows,
-            y[rows],
-            np.empty(0) if weight is None else weight[rows],
-            None if offset is None else offset[:, rows].copy(),
-            None,
-        )
-        return validation, skip | chosen
+        return np.flatnonzero(chosen).astype(np.uint32), skip | chosen
 
     def _eval_validation(
         self, eval_set: Any, dataset: Dataset, loss: Loss, before: Model | None, n_jobs: int
     ) -> Validation:
-        """eval_set: (X, y), (X, y, sample_weight) or (X, y, sample_weight, init_score); or a list with one of these."""
+        """eval_set: (X, y), (X, y, sample_weight) or (X, y, sample_weight, init_score); a Dataset with the training
+        data's cut points; or a list with one of these."""
         if isinstance(eval_set, list) and len(eval_set) == 1:
             eval_set = eval_set[0]
+        if isinstance(eval_set, Dataset):
+            return self._eval_dataset(eval_set, dataset, loss, before, n_jobs)
         several = isinstance(eval_set, list) and any(isinstance(part, tuple) for part in eval_set)
         if several or not isinstance(eval_set, (tuple, list)) or not 2 <= len(eval_set) <= 4:
-            raise InputError("eval_set must be (X, y), (X, y, sample_weight) or (X, y, sample_weight, init_score).")
+            raise InputError(
+                "eval_set must be (X, y), (X, y, sample_weight) or (X, y, sample_weight, init_score), or a Dataset."
+            )
         X, y, weight, score = (*eval_set, None, None)[:4]
         table = read_table(X, like=dataset.schema, estimator_name=type(self).__name__)
         target = self._read_eval_y(y, table.n_rows)
@@ -281,6 +315,23 @@ class BaseGradientBoosting(TableEstimator):
             raw = before.raw(table.rows(), n_jobs, offset)
         bins = bin_table(table, dataset.cuts, n_jobs)
         return Validation(bins, _NO_ROWS, target, np.empty(0) if weights is None else weights, offset, raw)
+
+    def _eval_dataset(
+        self, given: Dataset, dataset: Dataset, loss: Loss, before: Model | None, n_jobs: int
+    ) -> Validation:
+        own = given.following(dataset.schema, dataset.cuts, n_jobs)
+        if own is None or not own.same_cuts(dataset):
+            raise InputError(
+                "eval_set is a Dataset with other cut points or categories than the training data; use a subset of the "
+                "Dataset that is fitted, make it with Dataset(X, y, like=...), or give (X, y)."
+            )
+        dataset.schema.check_names(given.names, given.n_columns, type(self).__name__)
+        target = self._read_eval_y(given.y, given.n_rows)
+        loss.check_target(target)
+        weights = read_weights(given.sample_weight, given.n_rows)
+        raw = None if before is None else binned_raw(before, given, n_jobs)
+        index = _NO_ROWS if own.rows is None else own.rows
+        return Validation(own.bins, index, target, np.empty(0) if weights is None else weights, None, raw)
 
     # --- warm start --------------------------------------------------------------------------------------------------
 
@@ -307,9 +358,3 @@ class BaseGradientBoosting(TableEstimator):
                 "has when warm_start=True; set it higher, or use warm_start=False to start afresh."
             )
         return before
-
-    def _raw_before(self, before: Model, table: Table | None, offset: np.ndarray | None, n_jobs: int) -> np.ndarray:
-        if table is None:
-            how = "warm_start" if self._first is None else "init_model"
-            raise InputError(f"{how} needs the values of X, which a Dataset does not keep; pass X and y instead.")
-        return before.raw(table.rows(), n_jobs, offset)

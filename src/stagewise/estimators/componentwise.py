@@ -109,7 +109,7 @@ class _Componentwise(BaseFamily):
             skip[test] = True
             validation = Validation(
                 bins=problem.bins,
-                index=test.astype(np.uint32),
+                index=problem.rows[test] if len(problem.rows) else test.astype(np.uint32),
                 y=problem.y[test],
                 weight=problem.weight[test] if len(problem.weight) else np.empty(0),
                 offset=None if problem.offset is None else problem.offset[:, test].copy(),

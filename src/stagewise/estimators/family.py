@@ -8,7 +8,9 @@ import numpy as np
 
 from stagewise.backends.cpu import threads_for
 from stagewise.boosting.loop import Method, Problem, boost
+from stagewise.data.categories import FROM_DTYPE
 from stagewise.data.dataset import Dataset
+from stagewise.data.table import Table, read_table
 from stagewise.data.target import read_init_score, read_weights
 from stagewise.errors import InputError, ParameterError
 from stagewise.estimators.table import TableEstimator
@@ -20,6 +22,7 @@ from stagewise.params import BoostParams, TreeParams, check_count, job_count
 
 __all__ = ["BaseFamily"]
 
+_NO_ROWS = np.empty(0, np.uint32)
 _OUR_TREES = ("max_leaf_nodes", "max_depth", "min_samples_leaf", "max_bins")
 
 
@@ -67,6 +70,10 @@ class BaseFamily(TableEstimator):
                 )
 
     # --- fitting -----------------------------------------------------------------------------------------------------
+
+    def _read_new(self, X: Any) -> Table:
+        """Our own trees take categories, by the types of the columns; other learners take numbers only."""
+        return read_table(X, categorical=FROM_DTYPE if self._on_bins() else None)
 
     def _boost_params(self) -> BoostParams:
         return BoostParams.check(
@@ -153,6 +160,7 @@ class BaseFamily(TableEstimator):
             before=None,
             raw=None,
             X=values,
+            rows=_NO_ROWS if dataset is None or dataset.rows is None else dataset.rows,
         )
         return problem, tree, params, threads
 

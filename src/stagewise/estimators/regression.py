@@ -51,6 +51,9 @@ class GradientBoostingRegressor(NumberRegressor, BaseGradientBoosting):
         Columns drawn for every tree.
     max_bins : int from 2 to 255, default 255
         Bins a column is divided into. Columns with fewer distinct values lose nothing.
+    categorical_features : "from_dtype", list of names or numbers of columns, mask, or None; default "from_dtype"
+        Columns that hold categories, split by sets of them. "from_dtype": text and categorical columns of a frame. Those
+        named may hold numbers too. None: all columns are numbers.
     alpha : float in (0, 1), default 0.9
         Level of "quantile"; for "huber" the quantile of |residual| beyond which errors count as outliers.
     tweedie_power : float in (1, 2), default 1.5
@@ -115,9 +118,13 @@ class GradientBoostingRegressor(NumberRegressor, BaseGradientBoosting):
         growth: str = "leafwise",
         subsample: float = 1.0,
         sampling: str = "uniform",
+        goss_top: float = 0.2,
+        goss_rest: float = 0.1,
         max_features: Any = 1.0,
         max_features_tree: Any = 1.0,
         max_bins: int = 255,
+        categorical_features: Any = "from_dtype",
+        category_encoding: str = "auto",
         alpha: float = 0.9,
         tweedie_power: float = 1.5,
         early_stopping: bool | str = "auto",
@@ -144,9 +151,13 @@ class GradientBoostingRegressor(NumberRegressor, BaseGradientBoosting):
         self.growth = growth
         self.subsample = subsample
         self.sampling = sampling
+        self.goss_top = goss_top
+        self.goss_rest = goss_rest
         self.max_features = max_features
         self.max_features_tree = max_features_tree
         self.max_bins = max_bins
+        self.categorical_features = categorical_features
+        self.category_encoding = category_encoding
         self.alpha = alpha
         self.tweedie_power = tweedie_power
         self.early_stopping = early_stopping

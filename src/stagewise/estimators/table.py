@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from stagewise.boosting.binned import binned_raw, binned_stages
 from stagewise.boosting.model import Model
 from stagewise.boosting.monitor import ProgressBar
 from stagewise.data.dataset import Dataset
@@ -20,7 +22,17 @@ from stagewise.errors import InputError, ParameterError
 from stagewise.kernels.team import available_cores
 from stagewise.params import check_count, job_count
 
-__all__ = ["TableEstimator"]
+__all__ = ["TableEstimator", "scored_rows"]
+
+
+def scored_rows(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
+    """What `score` compares: X, y and weights as given, or those that a Dataset holds."""
+    if isinstance(X, Dataset):
+        y = X.y if y is None else y
+        sample_weight = X.sample_weight if sample_weight is None else sample_weight
+    if y is None:
+        raise InputError("score needs y to compare with, as an argument or in the Dataset.")
+    return X, y, sample_weight
 
 
 class TableEstimator(BaseEstimator):
@@ -31,9 +43,13 @@ class TableEstimator(BaseEstimator):
 
     # --- what comes in -----------------------------------------------------------------------------------------------
 
+    def _read_new(self, X: Any) -> Table:
+        """The table to fit, with the columns of categories that this estimator takes."""
+        return read_table(X, categorical=getattr(self, "categorical_features", None))
+
     def _read_table(self, X: Any, y: Any, sample_weight: Any) -> tuple[Table | None, Dataset | None, Any, Any]:
         if not isinstance(X, Dataset):
-            return read_table(X), None, y, sample_weight
+            return self._read_new(X), None, y, sample_weight
         if y is not None and X.y is not None:
             raise InputError("y came twice, in the Dataset and as an argument of fit; give it once.")
         if sample_weight is not None and X.sample_weight is not None:
@@ -91,10 +107,17 @@ class TableEstimator(BaseEstimator):
         return read_table(X, like=self.model_.schema, estimator_name=type(self).__name__).rows()
 
     def _raw(self, X: Any) -> np.ndarray:
+        if isinstance(X, Dataset):
+            check_is_fitted(self)
+            return binned_raw(self.model_, X, job_count(self.n_jobs, available_cores()))
         rows = self._rows(X)
         return self.model_.raw(rows, job_count(self.n_jobs, available_cores()))
 
     def _staged_raw(self, X: Any) -> Iterator[np.ndarray]:
+        if isinstance(X, Dataset):
+            check_is_fitted(self)
+            stages = binned_stages(self.model_, X, job_count(self.n_jobs, available_cores()))
+            return (raw.copy() for raw in islice(stages, 1, None))
         rows = self._rows(X)
         return self.model_.staged_raw(rows, job_count(self.n_jobs, available_cores()))
 

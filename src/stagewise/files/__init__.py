@@ -1,1 +1,1 @@
-"""What a file is made of: a checked container of named arrays, written so that a crash never leaves half of one."""
+"""What a model's file is made of: its terms and plain values as sections of a container."""

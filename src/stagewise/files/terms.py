@@ -13,9 +13,9 @@ import numpy as np
 
 from stagewise.errors import InputError
 from stagewise.files.columns import line_arrays, read_lines, read_splines, spline_arrays
-from stagewise.files.container import Section
 from stagewise.files.trees import read_trees, tree_arrays
 from stagewise.learners.columns import Line, Spline
+from stagewise.storage.container import Section
 from stagewise.tree.tree import Tree
 
 __all__ = ["TERMS", "TermKind", "read_stages", "write_stages"]

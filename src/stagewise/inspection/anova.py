@@ -12,13 +12,14 @@ component is an exact table. If no path of the model tests more than `order` col
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from stagewise.errors import ParameterError
 from stagewise.inspection.interaction import pairs_on_paths
 from stagewise.inspection.leaves import paths_of
+from stagewise.inspection.levels import Names, as_codes, set_codes
 from stagewise.inspection.listing import frame_of, listing, number
 from stagewise.inspection.subject import Subject
 from stagewise.kernels.effects import component_tables
@@ -35,17 +36,20 @@ class Component:
     """A function of one or two columns, constant on cells.
 
     Cell g of an axis holds the values with edges[g - 1] < value <= edges[g]; the last cell is that of missing values.
+    Edges of a column of categories are its codes 0, 1, ..., so that each has a cell; the one after them has all others.
     """
 
     columns: tuple[int, ...]
     names: tuple[str, ...]
     edges: tuple[np.ndarray, ...]
+    levels: tuple[Names, ...]  # by axis: names of the codes of categories, None for numbers
     values: np.ndarray  # (n_outputs, *(len(edges) + 2 for each axis))
     variance: np.ndarray  # (n_outputs,)
 
     def at(self, matrix: np.ndarray) -> np.ndarray:
         """(n_outputs, n_rows): the component at rows of a matrix."""
-        cells = tuple(_cells(edges, matrix[:, j]) for edges, j in zip(self.edges, self.columns, strict=True))
+        axes = zip(self.edges, self.levels, self.columns, strict=True)
+        cells = tuple(_cells(edges, names, matrix[:, j]) for edges, names, j in axes)
         return np.array([own[cells] for own in self.values])
 
 
@@ -109,12 +113,12 @@ def functional_anova(
     paths = paths_of(subject.model)
     edges = _edges(paths, len(subject.names))
     chances = _chances(subject, edges, X, sample_weight)
-    begin, end, paths = _ranges(paths, edges, chances)
+    runs, paths = _runs(paths, edges, chances)
     used = np.bincount(paths.column, minlength=len(edges)) > 0
     singles = np.flatnonzero(used & wanted)
     linked = np.triu(pairs_on_paths(paths, len(edges)) > 0, 1) & wanted & wanted[:, None]
     pairs = np.argwhere(linked & (order == 2))
-    mains, joints = _tables(subject, paths, begin, end, edges, singles, pairs)
+    mains, joints = _tables(subject, paths, runs, edges, singles, pairs)
     components = [
         _component(subject, (int(j),), edges, chances, table) for j, table in zip(singles, mains, strict=True)
     ] + [_component(subject, (int(j), int(k)), edges, chances, t) for (j, k), t in zip(pairs, joints, strict=True)]
@@ -134,16 +138,22 @@ def _product(paths: Paths) -> np.ndarray:
     return logs
 
 
-def _cells(edges: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """The cell of each value."""
+def _cells(edges: np.ndarray, names: Names, values: np.ndarray) -> np.ndarray:
+    """The cell of each value; names: of codes."""
+    values = values if names is None else as_codes(values)
     return np.where(np.isnan(values), len(edges) + 1, np.searchsorted(edges, values))
 
 
 def _edges(paths: Paths, n_columns: int) -> list[np.ndarray]:
-    """The distinct thresholds of each column, ascending."""
+    """The distinct thresholds of each column, ascending; of a column that is split by sets its codes."""
     found = []
     for j in range(n_columns):
         mine = paths.column == j
+        if (paths.subset[mine] >= 0).any():
+            sets = paths.sets[paths.subset[mine]]  # codes that fare otherwise than those beyond, somewhere
+            told = np.bitwise_or.reduce(sets[:, :-1] ^ (np.uint64(0) - (sets[:, -1:] & np.uint64(1))), axis=0)
+            found.append(np.arange(float(set_codes(told).max(initial=-1) + 1)))
+            continue
         cuts = np.unique(np.concatenate((paths.low[mine], paths.high[mine])))
         found.append(cuts[~np.isnan(cuts) & (cuts < np.inf)])
     return found
@@ -162,39 +172,69 @@ def _chances(subject: Subject, edges: list[np.ndarray], X: Any, sample_weight: A
     else:
         raise ParameterError("this model does not remember its training data: give X.")
     return [
-        np.bincount(_cells(own, values), shares, minlength=len(own) + 2)
-        for own, (values, shares) in zip(edges, columns, strict=True)
+        np.bincount(_cells(own, names, values), shares, minlength=len(own) + 2)
+        for own, names, (values, shares) in zip(edges, subject.levels, columns, strict=True)
     ]
 
 
-def _ranges(paths: Paths, edges: list[np.ndarray], chances: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray, Paths]:
-    """First cell and end of every condition, and the paths with the conditions' chances as ratios."""
-    begin, end = np.zeros((2, len(paths.column)), np.int64)
-    ratio = np.empty(len(paths.column))
+class _Runs(NamedTuple):
+    """Condition c holds in the runs start[c] to start[c + 1] of cells; run r is the cells begin[r] to end[r]."""
+
+    start: np.ndarray  # int64 (n_conditions + 1)
+    begin: np.ndarray  # int64
+    end: np.ndarray  # int64
+
+
+def _runs(paths: Paths, edges: list[np.ndarray], chances: list[np.ndarray]) -> tuple[_Runs, Paths]:
+    """The cells of every condition, and the paths with the conditions' chances as ratios."""
+    n = len(paths.column)
+    owner, begin, end, ratio = [np.empty(0, np.int64)], [np.empty(0, np.int64)], [np.empty(0, np.int64)], np.zeros(n)
     for j, own in enumerate(edges):
-        mine = paths.column == j
-        low, high = paths.low[mine], paths.high[mine]
-        begin[mine] = np.where(np.isnan(low), 0, np.searchsorted(own, low) + 1)
-        end[mine] = np.where(high == np.inf, len(own) + 1, np.searchsorted(own, high) + 1)
+        mine = np.flatnonzero(paths.column == j)
+        if len(mine) and paths.subset[mine[0]] >= 0:
+            inside = _members(paths, mine, len(own))
+            steps = np.diff(inside.astype(np.int8), axis=1, prepend=0, append=0)
+            line, first = np.nonzero(steps == 1)
+            last = np.nonzero(steps == -1)[1]
+        else:
+            low, high = paths.low[mine], paths.high[mine]
+            line = np.arange(len(mine))
+            first = np.where(np.isnan(low), 0, np.searchsorted(own, low) + 1)
+            last = np.where(high == np.inf, len(own) + 1, np.searchsorted(own, high) + 1)
+            last = np.maximum(first, last)
         upto = np.concatenate(([0.0], np.cumsum(chances[j])))
-        end[mine] = np.maximum(begin[mine], end[mine])
-        ratio[mine] = upto[end[mine]] - upto[begin[mine]] + np.where(paths.missing[mine] != 0, chances[j][-1], 0.0)
-    return begin, end, paths._replace(ratio=ratio)
+        ratio[mine] = np.bincount(line, upto[last] - upto[first], minlength=len(mine))
+        gone = mine[paths.missing[mine] != 0]
+        ratio[gone] += chances[j][-1]
+        owner += [mine[line], gone]
+        begin += [first, np.full(len(gone), len(own) + 1)]
+        end += [last, np.full(len(gone), len(own) + 2)]
+    joined = np.concatenate(owner)
+    order = np.argsort(joined, kind="stable")
+    start = np.searchsorted(joined[order], np.arange(n + 1)).astype(np.int64)
+    parts = (np.concatenate(own)[order].astype(np.int64) for own in (begin, end))
+    return _Runs(start, *parts), paths._replace(ratio=ratio)
+
+
+def _members(paths: Paths, mine: np.ndarray, n_codes: int) -> np.ndarray:
+    """bool (conditions, n_codes + 1): which codes meet conditions by sets; last, whether all codes beyond do."""
+    sets = paths.sets[paths.subset[mine]]
+    bits = np.unpackbits(sets[:, :-1].copy().view(np.uint8), axis=1, count=n_codes, bitorder="little")
+    return np.column_stack([bits, sets[:, -1] & np.uint64(1)]).astype(bool)
 
 
 def _tables(
     subject: Subject,
     paths: Paths,
-    begin: np.ndarray,
-    end: np.ndarray,
+    runs: _Runs,
     edges: list[np.ndarray],
     singles: np.ndarray,
     pairs: np.ndarray,
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Sums over leaves, (n_outputs, cells, ...) for each single column and each pair."""
-    size = np.array([len(own) + 1 for own in edges], np.int64)
-    starts = np.concatenate(([0], np.cumsum(size + 1)))
-    areas = [int((size[j] + 1) * (size[k] + 1)) for j, k in pairs]
+    size = np.array([len(own) + 2 for own in edges], np.int64)
+    starts = np.concatenate(([0], np.cumsum(size)))
+    areas = [int(size[j] * size[k]) for j, k in pairs]
     offsets = np.concatenate(([0], np.cumsum(areas))).astype(np.int64)
     if offsets[-1] * subject.model.n_outputs > _MOST_NUMBERS:
         raise ParameterError(
@@ -206,10 +246,10 @@ def _tables(
         place[j, k] = offset
     main, joint = np.zeros((len(subject.outputs), starts[-1])), np.zeros((len(subject.outputs), offsets[-1]))
     for output in range(len(subject.outputs)):
-        component_tables(paths, output, begin, end, size, starts[:-1], place, main[output], joint[output])
+        component_tables(paths, output, *runs, size, starts[:-1], place, main[output], joint[output])
     mains = [main[:, starts[j] : starts[j + 1]] for j in singles]
     joints = [
-        joint[:, a : a + area].reshape(-1, size[j] + 1, size[k] + 1)
+        joint[:, a : a + area].reshape(-1, size[j], size[k])
         for (j, k), a, area in zip(pairs, offsets, areas, strict=False)
     ]
     return mains, joints
@@ -229,4 +269,5 @@ def _component(
     with np.errstate(over="ignore"):  # a variance beyond 1e308 is infinite
         variance = ((values / unit) ** 2 * mass).reshape(len(values), -1).sum(axis=1) * unit * unit
     names = tuple(subject.names[j] for j in columns)
-    return Component(columns, names, tuple(edges[j] for j in columns), values, variance)
+    levels = tuple(subject.levels[j] for j in columns)
+    return Component(columns, names, tuple(edges[j] for j in columns), levels, values, variance)

@@ -10,6 +10,7 @@ import numpy as np
 from stagewise.errors import ParameterError
 from stagewise.inspection.grid import Grid, make_grid
 from stagewise.inspection.leaves import paths_of
+from stagewise.inspection.levels import Names
 from stagewise.inspection.listing import frame_of, listing
 from stagewise.inspection.subject import Subject
 from stagewise.kernels.dependence import add_curves
@@ -34,6 +35,7 @@ class Curves:
     response: str
     deciles: np.ndarray
     is_centred: bool = False
+    labels: Names = None  # of a column of categories the name of each grid point
 
     @property
     def average(self) -> np.ndarray:
@@ -50,7 +52,7 @@ class Curves:
         columns: dict[str, Any] = {} if k == 1 else {"output": np.repeat(np.array(self.outputs, object), n * g)}
         columns |= {
             "row": np.tile(np.repeat(np.arange(n), g), k),
-            self.feature: np.tile(self.grid, k * n),
+            self.feature: np.tile(self.grid if self.labels is None else np.array(self.labels, object), k * n),
             "prediction": self.values.ravel(),
         }
         return frame_of(columns, library)
@@ -89,7 +91,8 @@ def individual_curves(
     values = on_scale(subject, raw, response)
     own = matrix[:, points.columns[0]].astype(np.float64)
     name = subject.names[points.columns[0]]
-    curves = Curves(name, points.axes[0], values, own, subject.outputs, response, points.deciles[0])
+    deciles, labels = points.deciles[0], points.labels[0]
+    curves = Curves(name, points.axes[0], values, own, subject.outputs, response, deciles, labels=labels)
     return curves.centred() if centred else curves
 
 

@@ -11,6 +11,7 @@ from stagewise.errors import InputError, ParameterError
 from stagewise.inspection.curves import curve_values, on_scale
 from stagewise.inspection.grid import Grid, make_grid
 from stagewise.inspection.leaves import paths_of
+from stagewise.inspection.levels import Names
 from stagewise.inspection.listing import frame_of, listing, number
 from stagewise.inspection.subject import Subject
 from stagewise.kernels.dependence import add_boxes, reach_shares
@@ -29,13 +30,18 @@ class Dependence:
     """The average prediction as a function of some columns, on a grid."""
 
     features: tuple[str, ...]
-    grid: tuple[np.ndarray, ...]  # one array a column; NaN stands for missing
+    grid: tuple[np.ndarray, ...]  # one array a column; NaN stands for missing; codes of categories
     values: np.ndarray  # (n_outputs, *sizes of the grid)
     outputs: tuple[str, ...]
     method: str  # "traversal" or "brute"
     response: str  # "raw" or "prediction"
     deciles: tuple[np.ndarray, ...]  # of the training values of each column; empty when they are not known
+    labels: tuple[Names, ...] = ()  # of a column of categories the name of each grid point; None for numbers
     steps_only: bool = False  # values are differences from one grid point to the next
+
+    def label(self, axis: int) -> Names:
+        """Names of the points of an axis of categories; None for numbers."""
+        return self.labels[axis] if self.labels else None
 
     def centred(self) -> Dependence:
         """The same minus its mean over the grid."""
@@ -50,6 +56,10 @@ class Dependence:
         """
         if len(self.grid) != 1:
             raise ParameterError(f"steps are defined for one column, and this is the dependence on {len(self.grid)}.")
+        if self.label(0) is not None:
+            raise ParameterError(
+                f"the levels of {self.features[0]!r} have no order, so there are no steps between them."
+            )
         present = ~np.isnan(self.grid[0])
         order = np.argsort(self.grid[0][present], kind="stable")
         ordered, values = self.grid[0][present][order], self.values[:, present][:, order]
@@ -57,7 +67,10 @@ class Dependence:
 
     def to_frame(self, library: str | None = None) -> Any:
         """One row for each grid point and output."""
-        axes = np.meshgrid(*self.grid, indexing="ij")
+        points = [
+            axis if self.label(d) is None else np.array(self.label(d), object) for d, axis in enumerate(self.grid)
+        ]
+        axes = np.meshgrid(*points, indexing="ij")
         k = len(self.outputs)
         columns: dict[str, Any] = {
             name: np.tile(axis.ravel(), k) for name, axis in zip(self.features, axes, strict=True)
@@ -110,7 +123,8 @@ def partial_dependence(
     features: a name or number, or a sequence of them. grid: the values to look at (a sequence; for several columns one
     each, or a mapping); NaN asks for the dependence at missing values. Without it, all training values of a column with
     at most `resolution` of them, else evenly spaced ones between two percentiles of the training data; and NaN where
-    training values were missing. The model remembers what is needed for that.
+    training values were missing. The model remembers what is needed for that. A column of categories has all of its
+    levels; a grid names them.
 
     method: "traversal" weighs both sides of a split on another column by the training rows that went there, and needs
     no data; "brute" averages over the rows of X (with sample_weight).
@@ -144,6 +158,7 @@ def partial_dependence(
         method,
         response,
         points.deciles,
+        points.labels,
     )
 
 

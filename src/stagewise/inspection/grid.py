@@ -1,4 +1,7 @@
-"""Where dependence is evaluated: values of columns, from the training data as the model remembers them, or given."""
+"""Where dependence is evaluated: values of columns, from the training data as the model remembers them, or given.
+
+An axis of categories is their codes, with the names of the levels beside them.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,9 @@ from typing import Any
 import numpy as np
 
 from stagewise.data.binning import Marginal
-from stagewise.errors import ParameterError
+from stagewise.data.categories import column_cells
+from stagewise.errors import InputError, ParameterError
+from stagewise.inspection.levels import Names, name_of
 from stagewise.inspection.subject import Subject
 from stagewise.params import check_count, check_number
 
@@ -27,6 +32,7 @@ class Grid:
     columns: tuple[int, ...]
     axes: tuple[np.ndarray, ...]  # float64
     deciles: tuple[np.ndarray, ...]  # of the training values of each column, nine or none
+    labels: tuple[Names, ...]  # of categories: the name of each point; None for numbers
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -70,13 +76,24 @@ def make_grid(subject: Subject, features: Any, grid: Any, resolution: Any, perce
     else:
         points = _RESOLUTION[len(columns) - 1] if resolution is None else check_count("resolution", resolution, 2)
         low, high = _levels(percentiles)
-        axes = tuple(_axis(subject.names[j], own, points, low, high) for j, own in zip(columns, marginals, strict=True))
+        axes = tuple(
+            _axis(subject.names[j], own, points, low, high) if subject.levels[j] is None else _codes(subject, j, own)
+            for j, own in zip(columns, marginals, strict=True)
+        )
     cells = int(np.prod([len(axis) for axis in axes], dtype=np.float64))
     if cells > MOST_CELLS:
         raise ParameterError(f"the grid has {cells:,} cells; at most {MOST_CELLS:,} are allowed. Lower resolution.")
     tenths = np.arange(1, 10) / 10.0
-    deciles = tuple(np.empty(0) if own is None or len(own.points) == 0 else quantiles(own, tenths) for own in marginals)
-    return Grid(columns, axes, deciles)
+    names = [subject.levels[j] for j in columns]
+    deciles = tuple(
+        np.empty(0) if own is None or len(own.points) == 0 or known is not None else quantiles(own, tenths)
+        for own, known in zip(marginals, names, strict=True)
+    )
+    labels = tuple(
+        None if known is None else tuple(name_of(known, code) for code in axis.tolist())
+        for known, axis in zip(names, axes, strict=True)
+    )
+    return Grid(columns, axes, deciles, labels)
 
 
 def _levels(percentiles: Any) -> tuple[float, float]:
@@ -103,6 +120,32 @@ def _axis(name: str, marginal: Marginal | None, resolution: int, low: float, hig
     return np.append(points, np.nan) if marginal.missing > 0.0 or len(points) == 0 else points
 
 
+def _codes(subject: Subject, j: int, marginal: Marginal | None) -> np.ndarray:
+    """All codes of a column of categories, and NaN where training values were missing."""
+    names = subject.levels[j]
+    assert names is not None
+    codes = np.arange(float(len(names))) if marginal is None else marginal.points
+    return np.append(codes, np.nan) if (marginal is not None and marginal.missing > 0.0) or not len(codes) else codes
+
+
+def _encoded(subject: Subject, j: int, part: Any) -> np.ndarray:
+    """Levels as codes; NaN and None stay missing."""
+    name, levels = subject.names[j], subject.model.schema.levels[j]
+    assert levels is not None
+    given = list(part)
+    cells = np.empty(len(given), object)
+    cells[:] = given
+    try:
+        codes = levels.encode(column_cells(cells, f"the grid of column {name!r}"), f"the grid of column {name!r}")
+    except InputError as error:
+        raise ParameterError(str(error)) from error
+    for own, code in zip(given, codes.tolist(), strict=True):
+        if np.isnan(code) and own is not None and own == own:
+            some = ", ".join(map(repr, levels.values[:8].tolist())) + (", ..." if len(levels.values) > 8 else "")
+            raise ParameterError(f"{own!r} is no level of column {name!r}; there are {some}.")
+    return codes.astype(np.float64)
+
+
 def _given(subject: Subject, columns: tuple[int, ...], grid: Any) -> tuple[np.ndarray, ...]:
     """One sequence for a single column, a sequence of sequences or a mapping by name for several."""
     names = [subject.names[j] for j in columns]
@@ -121,10 +164,12 @@ def _given(subject: Subject, columns: tuple[int, ...], grid: Any) -> tuple[np.nd
     if len(parts) != len(columns):
         raise ParameterError(f"grid has {len(parts)} axes, but features name {len(columns)} columns.")
     axes = []
-    for name, part in zip(names, parts, strict=True):
+    for j, name, part in zip(columns, names, parts, strict=True):
         try:
-            axis = np.array(part, np.float64)
-        except (TypeError, ValueError):
+            axis = _encoded(subject, j, part) if j in subject.coded else np.array(part, np.float64)
+        except (TypeError, ValueError) as error:
+            if isinstance(error, ParameterError):
+                raise
             raise ParameterError(f"the grid of column {name!r} must be numbers.") from None
         if axis.ndim != 1 or len(axis) == 0:
             raise ParameterError(f"the grid of column {name!r} is empty or no sequence; give at least one value.")

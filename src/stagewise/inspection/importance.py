@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -127,11 +128,13 @@ def _drops(
     scorer = check_scoring(subject.estimator, scoring)
     options = {} if sample_weight is None else {"sample_weight": sample_weight}
     shuffled = np.array(matrix)  # ours to write to
+    plain = copy(subject.estimator)  # takes categories as codes, which is what the matrix has
+    plain.model_ = replace(model, schema=replace(model.schema, levels=()))
 
     def score() -> float:
         with warnings.catch_warnings():  # the names were compared when X was read
             warnings.filterwarnings("ignore", "X does not have valid feature names")
-            return float(scorer(subject.estimator, shuffled, y, **options))
+            return float(scorer(plain, shuffled, y, **options))
 
     before = score()
     used = np.zeros(model.schema.n_columns, np.bool_)

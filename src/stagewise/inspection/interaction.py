@@ -9,7 +9,7 @@ import numpy as np
 
 from stagewise.data.binning import sample_rows
 from stagewise.errors import ParameterError
-from stagewise.inspection.leaves import paths_of
+from stagewise.inspection.leaves import OF_CONDITIONS, paths_of
 from stagewise.inspection.listing import frame_of, listing, number
 from stagewise.inspection.subject import Subject
 from stagewise.kernels.effects import row_effects
@@ -150,9 +150,9 @@ def _only(paths: Paths, mine: np.ndarray) -> Paths:
     lengths = np.diff(paths.start)
     keep = np.repeat(mine, lengths)
     start = np.concatenate(([0], np.cumsum(lengths[mine]))).astype(np.int64)
-    of_conditions = {name: getattr(paths, name)[keep] for name in ("column", "low", "high", "missing", "ratio")}
+    of_conditions = {name: getattr(paths, name)[keep] for name in OF_CONDITIONS}
     of_leaves = {name: getattr(paths, name)[mine] for name in ("value", "output", "tree")}
-    return Paths(start=start, **of_conditions, **of_leaves)
+    return paths._replace(start=start, **of_conditions, **of_leaves)
 
 
 def _centred(lines: np.ndarray, shares: np.ndarray) -> np.ndarray:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from stagewise.inspection.levels import Names, set_codes, set_text
 from stagewise.inspection.listing import number
 from stagewise.inspection.subject import Subject
 from stagewise.params import check_count
@@ -22,6 +23,7 @@ class OneTree:
     tree: Tree
     names: tuple[str, ...]
     seen_missing: np.ndarray  # bool by column: whether training values were missing (or it is not known)
+    levels: tuple[Names, ...]  # by column: names of codes, None for numbers
 
     @classmethod
     def of(cls, model: Any, stage: int = 0, output: int = 0) -> OneTree:
@@ -31,11 +33,14 @@ class OneTree:
         output = check_count("output", output, 0, subject.model.n_outputs - 1)
         marginals = subject.model.marginals
         seen = np.array([own.missing > 0.0 for own in marginals] or [True] * len(subject.names))
-        return cls(subject.model.stages[stage][output], subject.names, seen)
+        return cls(subject.model.stages[stage][output], subject.names, seen, subject.levels)
 
-    def test(self, node: int) -> str:
-        """What an inner node asks; yes goes left."""
+    def test(self, node: int, longest: int = 60) -> str:
+        """What an inner node asks; yes goes left. Sets are shown in at most some `longest` characters."""
         tree, name = self.tree, self.names[self.tree.feature[node]]
+        if len(tree.subset) and tree.subset[node] >= 0:
+            names = self.levels[tree.feature[node]] or ()
+            return f"{name} in {set_text(set_codes(tree.sets[tree.subset[node]]), names, longest)}"
         if np.isinf(tree.threshold[node]) and tree.threshold[node] > 0:
             return f"{name} is there" if not tree.missing_left[node] else f"{name}: any"
         return f"{name} ≤ {tree.threshold[node]:.4g}"

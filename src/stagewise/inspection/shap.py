@@ -11,6 +11,7 @@ from stagewise.errors import MissingExtraError, ParameterError
 from stagewise.inspection.attribution import contributions
 from stagewise.inspection.dependence import expected_reach
 from stagewise.inspection.leaves import paths_of
+from stagewise.inspection.levels import Names, name_of
 from stagewise.inspection.listing import frame_of, listing, number
 from stagewise.inspection.subject import Subject
 
@@ -26,10 +27,15 @@ class ShapValues:
 
     values: np.ndarray  # (n_rows, n_columns); with several outputs (n_rows, n_columns, n_outputs)
     expected: np.ndarray  # (n_outputs,)
-    data: np.ndarray  # (n_rows, n_columns)
+    data: np.ndarray  # (n_rows, n_columns); codes of categories
     names: tuple[str, ...]
     outputs: tuple[str, ...]
     method: str  # "path" or "interventional"
+    levels: tuple[Names, ...] = ()  # by column: names of the codes of categories, None for numbers
+
+    def level(self, column: int) -> Names:
+        """Names of the codes of a column of categories; None for numbers."""
+        return self.levels[column] if self.levels else None
 
     def output(self, output: int = 0) -> np.ndarray:
         """The values of one output, (n_rows, n_columns)."""
@@ -48,6 +54,16 @@ class ShapValues:
         columns |= {name: stacked[:, j] for j, name in enumerate(self.names)}
         return frame_of(columns | {"expected": np.repeat(self.expected, n)}, library)
 
+    def _shown(self) -> np.ndarray:
+        """The data with the names of levels in place of their codes."""
+        if not any(own is not None for own in self.levels):
+            return self.data
+        shown = self.data.astype(object)
+        for j, names in enumerate(self.levels):
+            if names is not None:
+                shown[:, j] = [name_of(names, code) for code in self.data[:, j].tolist()]
+        return shown
+
     def to_explanation(self) -> Any:
         """A `shap.Explanation`, for the shap package's plots."""
         try:
@@ -59,7 +75,7 @@ class ShapValues:
         return Explanation(
             self.values,
             base_values=base,
-            data=self.data,
+            data=self._shown(),
             feature_names=list(self.names),
             output_names=list(self.outputs) if several else None,
         )
@@ -127,7 +143,9 @@ def shap_values(model: Any, X: Any, *, background: Any = None, background_weight
     matrix = subject.matrix(X)
     rows, shares, expected = _background(subject, background, background_weight)
     values = contributions(subject.model, matrix, rows, shares, False, subject.n_threads)
-    return ShapValues(_outputs_last(values), expected, matrix, subject.names, subject.outputs, _method(background))
+    return ShapValues(
+        _outputs_last(values), expected, matrix, subject.names, subject.outputs, _method(background), subject.levels
+    )
 
 
 def shap_interactions(model: Any, X: Any, *, background: Any = None, background_weight: Any = None) -> ShapInteractions:

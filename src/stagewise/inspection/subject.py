@@ -14,6 +14,7 @@ from stagewise.boosting.model import Model
 from stagewise.data.table import read_table
 from stagewise.data.target import read_weights
 from stagewise.errors import InputError, InputTypeError, ParameterError
+from stagewise.inspection.levels import Names, level_names
 from stagewise.kernels.team import available_cores
 from stagewise.params import job_count
 
@@ -28,6 +29,7 @@ class Subject:
     estimator: Any
     names: tuple[str, ...]
     outputs: tuple[str, ...]  # one name for each output of the model; of a single one: "" or the second class
+    levels: tuple[Names, ...]  # by column: names of the codes of categories, None for numbers
 
     @classmethod
     def of(cls, model: Any) -> Subject:
@@ -50,7 +52,12 @@ class Subject:
             outputs = tuple(str(k) for k in range(model.n_outputs)) if model.n_outputs > 1 else ("",)
         else:
             outputs = tuple(str(label) for label in (classes if model.n_outputs > 1 else classes[1:]))
-        return cls(model, estimator, names, outputs)
+        return cls(model, estimator, names, outputs, level_names(model))
+
+    @property
+    def coded(self) -> frozenset[int]:
+        """Columns of categories whose level table the model has."""
+        return frozenset(np.flatnonzero(self.model.schema.in_sets).tolist())
 
     @property
     def n_threads(self) -> int:

@@ -12,13 +12,13 @@ import numpy as np
 
 from stagewise.boosting.model import Model
 from stagewise.errors import InputError, InputTypeError
-from stagewise.files.container import Content, Section, pack, unpack
-from stagewise.files.disk import read_file, replace_file
 from stagewise.files.values import read_value, write_value
 from stagewise.io.losses import Losses, read_loss, write_loss
 from stagewise.io.model import read_model, write_model
 from stagewise.learners.columns import Line, Spline
 from stagewise.losses.base import Loss
+from stagewise.storage.container import Content, Section, pack, unpack
+from stagewise.storage.disk import read_file, replace_file
 from stagewise.tree.tree import Tree
 
 __all__ = ["ESTIMATORS", "dumps", "load", "loads", "save"]

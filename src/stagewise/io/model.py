@@ -10,11 +10,12 @@ import numpy as np
 
 from stagewise.boosting.model import History, Model
 from stagewise.data.binning import Marginal
+from stagewise.data.leveltables import level_arrays, read_levels
 from stagewise.data.table import Schema
 from stagewise.errors import InputError
-from stagewise.files.container import Section
 from stagewise.files.terms import TERMS, read_stages, write_stages
 from stagewise.io.losses import Losses, read_loss, write_loss
+from stagewise.storage.container import Section
 
 __all__ = ["EXTRAS", "Extra", "read_model", "write_model"]
 
@@ -81,7 +82,7 @@ def read_model(sections: Mapping[str, Section], losses: Losses) -> Model:
         initial=initial,
         stages=read_stages(sections, len(initial), n_columns),
         cuts=_cuts(_row(arrays, "cuts", np.float64), cut_counts, values.get("binned", True)),
-        schema=Schema(n_columns, _names(values.get("names"), n_columns), _zeros_missing(values)),
+        schema=Schema(n_columns, _names(values.get("names"), n_columns), zeros_missing=_zeros_missing(values)),
         history=_history(values.get("best"), arrays),
     )
     if model.history.best != len(model.stages):
@@ -184,7 +185,20 @@ def _read_notes(section: Section, model: Model) -> Model:
     return replace(model, history=replace(model.history, notes=notes))
 
 
-EXTRAS = {"marginals": Extra(_write_marginals, _read_marginals), "notes": Extra(_write_notes, _read_notes)}
+def _write_levels(model: Model) -> Section | None:
+    return Section({}, level_arrays(model.schema.levels)) if model.schema.coded else None
+
+
+def _read_levels(section: Section, model: Model) -> Model:
+    levels = read_levels(section.arrays, model.schema.n_columns)
+    return replace(model, schema=replace(model.schema, levels=levels))
+
+
+EXTRAS = {
+    "levels": Extra(_write_levels, _read_levels),
+    "marginals": Extra(_write_marginals, _read_marginals),
+    "notes": Extra(_write_notes, _read_notes),
+}
 """Sections beyond the model itself, by name: what a later version keeps with a model is entered here."""
 
 _NEARLY = 1e-6

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from stagewise.kernels.jit import device, kernel
-from stagewise.kernels.paths import holds
+from stagewise.kernels.paths import holds, in_set
 from stagewise.kernels.team import share
 
 __all__ = ["add_boxes", "add_curves", "add_reached", "reach_shares"]
@@ -28,6 +28,13 @@ def mark_rows(columns, a, n, paths, leaf, inside, met):
         if inside[paths.column[c]] != 0:
             x = columns[paths.column[c], a : a + n]
             low, high, missing = paths.low[c], paths.high[c], paths.missing[c] != 0
+            if paths.subset[c] >= 0:
+                codes = paths.sets[paths.subset[c]]
+                for r in range(n):
+                    v = x[r]
+                    holding = missing if v != v else in_set(v, codes)
+                    met[r] &= np.int64(1) if holding else np.int64(0)
+                continue
             for r in range(n):  # as `holds`, without a branch
                 v = x[r]
                 holding = (not (v <= low)) & (v <= high) | ((v != v) & missing)
@@ -80,7 +87,9 @@ def mark_points(paths, leaf, axis, grid, size, hit):
         d = axis[paths.column[c]]
         if d >= 0:
             for g in range(size[d]):
-                if not holds(grid[d, g], paths.low[c], paths.high[c], paths.missing[c]):
+                if not holds(
+                    grid[d, g], paths.low[c], paths.high[c], paths.missing[c], paths.subset[c], paths.sets
+                ):  # fmt: skip
                     hit[d, g] = 0.0
 
 

@@ -57,7 +57,9 @@ def row_effects(tid, n_threads, X, paths, output, pair, main, joint, rest):
             failed, which = 0, -1
             for c in range(m):
                 q = first + c
-                holding = holds(X[i, paths.column[q]], paths.low[q], paths.high[q], paths.missing[q])
+                holding = holds(
+                    X[i, paths.column[q]], paths.low[q], paths.high[q], paths.missing[q], paths.subset[q], paths.sets
+                )  # fmt: skip
                 met[c] = 1.0 if holding else 0.0
                 gap[c] = met[c] - z[c]
                 if not holding:
@@ -76,12 +78,13 @@ def row_effects(tid, n_threads, X, paths, output, pair, main, joint, rest):
 
 
 @kernel
-def component_tables(paths, output, begin, end, size, single, pair, main, joint):
+def component_tables(paths, output, runs, begin, end, size, single, pair, main, joint):
     """Sums over leaves of what single columns and pairs of columns do, on cells; of one output.
 
-    Column j is divided into size[j] cells and one more for missing values. Condition c holds in the cells begin[c] to
-    end[c] of its column. main[single[j] + cell] and joint[pair[j, k] + cell of j * (size[k] + 1) + cell of k] (j < k,
-    pair >= 0) are added to: products of expectations of the other conditions, `paths.ratio`, and the leaf's value.
+    Column j is divided into size[j] cells. Condition c holds in the runs[c] to runs[c + 1] of cells of its column, run
+    r being the cells begin[r] to end[r]. main[single[j] + cell] and joint[pair[j, k] + cell of j * size[k] + cell of k]
+    (j < k, pair >= 0) are added to: products of expectations of the other conditions, `paths.ratio`, and the leaf's
+    value.
     """
     for leaf in range(paths.value.shape[0]):
         if paths.output[leaf] != output:
@@ -93,23 +96,18 @@ def component_tables(paths, output, begin, end, size, single, pair, main, joint)
             p = first + c
             j = paths.column[p]
             alone = v * others(z, m, c, c)
-            for g in range(begin[p], end[p]):
-                main[single[j] + g] += alone
-            if paths.missing[p] != 0:
-                main[single[j] + size[j]] += alone
+            for r in range(runs[p], runs[p + 1]):
+                for g in range(begin[r], end[r]):
+                    main[single[j] + g] += alone
             for d in range(m):
                 q = first + d
                 k = paths.column[q]
                 if j >= k or pair[j, k] < 0:
                     continue
                 both = v * others(z, m, c, d)
-                for g in range(begin[p], end[p] + 1):
-                    if g == end[p]:
-                        if paths.missing[p] == 0:
-                            continue
-                        g = size[j]
-                    line = joint[pair[j, k] + g * (size[k] + 1) : pair[j, k] + (g + 1) * (size[k] + 1)]
-                    for h in range(begin[q], end[q]):
-                        line[h] += both
-                    if paths.missing[q] != 0:
-                        line[size[k]] += both
+                for r in range(runs[p], runs[p + 1]):
+                    for g in range(begin[r], end[r]):
+                        line = joint[pair[j, k] + g * size[k] : pair[j, k] + (g + 1) * size[k]]
+                        for o in range(runs[q], runs[q + 1]):
+                            for h in range(begin[o], end[o]):
+                                line[h] += both

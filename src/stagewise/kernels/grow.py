@@ -32,7 +32,14 @@ from stagewise.kernels.nodes import (
     is_wide,
     smaller_child,
 )
-from stagewise.kernels.partition import count_left, divide, divide_backward
+from stagewise.kernels.partition import (
+    count_left,
+    count_sides,
+    divide,
+    divide_backward,
+    divide_sides,
+    divide_sides_backward,
+)
 from stagewise.kernels.split import (
     BIN,
     COLUMN,
@@ -44,6 +51,7 @@ from stagewise.kernels.split import (
     scan_columns,
     unpack,
 )
+from stagewise.kernels.subsets import fill_sides, scan_subsets
 from stagewise.kernels.team import barrier, call_off, share
 
 __all__ = ["Shape", "Work", "grow"]
@@ -77,9 +85,11 @@ class Work(NamedTuple):
     words: np.ndarray  # int64 (n_rows): packed gradients
     more_words: np.ndarray  # int64 (n_rows or 1): hess words when they are not packed with the gradients
     gains: np.ndarray  # float64 (n_threads, 3, 256)
-    found: np.ndarray  # int64 (n_threads, 2, 6): best splits by thread
+    found: np.ndarray  # int64 (n_threads, 2, 10): best splits by thread
     found_gain: np.ndarray  # float64 (n_threads, 8): their comparison values
     counts: np.ndarray  # int64 (n_threads, 8): rows that went left, by thread
+    levels: np.ndarray  # int64 (n_threads, 6, 256): sums of codes and their order, see subsets.py
+    sides: np.ndarray  # uint8 (n_threads, 256): the side of each code
     free: np.ndarray  # int64 (2, slots + 1): stacks of free slots, packed and wide; the last entry is the height
     room: np.ndarray  # int64 (2): how many slots of either kind may be handed out; two more are for what is not kept
     heap: np.ndarray  # int64 (max_leaves + 1): leaves that can be split, the next one first
@@ -188,6 +198,9 @@ def partition_node(bins, nodes, node, work, tid, n_threads):
         bins.bundles, nodes.split[node, COLUMN], nodes.split[node, BIN], nodes.split[node, MISSING_LEFT] == 1
     )
     column = bins.by_column[place]
+    by_set, sides = nodes.split[node, BIN] < 0, work.sides[tid]
+    if by_set:
+        fill_sides(nodes.split[node], sides)
     middle = s + nodes.split[node, COUNT_LEFT]
     k0, k1, left, right = s, e, s, middle
     working, off = True, False
@@ -197,16 +210,25 @@ def partition_node(bins, nodes, node, work, tid, n_threads):
         else:
             k0, k1 = share(s, e, tid, n_threads)
             if n_threads > 2:
-                work.counts[tid, 0] = count_left(column, shift, bound, rows, k0, k1)
+                if by_set:
+                    work.counts[tid, 0] = count_sides(column, sides, rows, k0, k1)
+                else:
+                    work.counts[tid, 0] = count_left(column, shift, bound, rows, k0, k1)
                 off = barrier(work.gate, n_threads)
                 for t in range(tid):
                     left += work.counts[t, 0]
                 right = middle + (k0 - s) - (left - s)
             elif tid == 1:
                 working = False
-                divide_backward(column, shift, bound, rows, k0, k1, to, middle, e)
+                if by_set:
+                    divide_sides_backward(column, sides, rows, k0, k1, to, middle, e)
+                else:
+                    divide_backward(column, shift, bound, rows, k0, k1, to, middle, e)
     if working and not off:
-        divide(column, shift, bound, rows, k0, k1, to, left, right)
+        if by_set:
+            divide_sides(column, sides, rows, k0, k1, to, left, right)
+        else:
+            divide(column, shift, bound, rows, k0, k1, to, left, right)
     return barrier(work.gate, n_threads) or off
 
 
@@ -299,6 +321,12 @@ def search(bins, nodes, parent, small, big, do_small, do_big, work, limits, pack
                     pools, wide, slot, c0, end, bins, node, g, h, state[node, STOP] - state[node, START],
                     limits, packing, work.gains[tid, 0], work.found_gain[tid, which], work.found[tid, which],
                 )  # fmt: skip
+                if limits.any_sets:
+                    work.found_gain[tid, which] = scan_subsets(
+                        pools, wide, slot, c0, end, bins.n_bins, node, g, h, state[node, STOP] - state[node, START],
+                        limits, packing, work.gains[tid, 0], work.levels[tid], work.found_gain[tid, which],
+                        work.found[tid, which],
+                    )  # fmt: skip
         since = tick(work.clock, SPLIT, since, tid)
         c0 = end
     return barrier(work.gate, n_threads) or off

@@ -6,15 +6,15 @@ import numpy as np
 
 from stagewise.kernels.jit import kernel
 from stagewise.kernels.nodes import DEPTH, HOME, LEFT, START, STOP
-from stagewise.kernels.split import BIN, COLUMN, MISSING_LEFT, NOT_SEEN
+from stagewise.kernels.split import BIN, COLUMN, MISSING_LEFT, NOT_SEEN, SET
 
 __all__ = ["harvest", "set_leaves"]
 
 
 @kernel
-def harvest(nodes, cuts, by_level, scale, numbers, floats, leaves):
-    """Fill numbers (int32, 5 x n_nodes: feature, cut, missing_left, left, depth), floats (threshold, gain, count) and
-    leaves (node, start, stop, line); the number of leaves.
+def harvest(nodes, cuts, by_level, scale, numbers, floats, leaves, sets):
+    """Fill numbers (int32, 6 x n_nodes: feature, cut, missing_left, left, depth, subset), floats (threshold, gain, count),
+    leaves (node, start, stop, line) and sets (uint64, n_leaves x 4); the numbers of leaves and of sets.
 
     cuts (n_columns, 256) are padded with +inf. Where nothing was missing in training, missing values go to the side
     with more rows (ties: left), with `by_level` (symmetric trees) counted over the whole level.
@@ -27,25 +27,31 @@ def harvest(nodes, cuts, by_level, scale, numbers, floats, leaves):
         if left >= 0:
             group = state[k, DEPTH] if by_level else k
             lead[group] += 2 * (state[left, STOP] - state[left, START]) - (state[k, STOP] - state[k, START])
-    n_leaves = 0
+    n_leaves, n_sets = 0, 0
     for k in range(n_nodes):
         inner = state[k, LEFT] >= 0
         column, b, side = split[k, COLUMN], split[k, BIN], split[k, MISSING_LEFT]
         if side == NOT_SEEN:
             side = np.int64(lead[state[k, DEPTH] if by_level else k] >= 0)
         numbers[0, k] = column if inner else -1
-        numbers[1, k] = b if inner else 0
+        by_set = inner and b < 0
+        numbers[1, k] = b if inner and not by_set else 0
         numbers[2, k] = side if inner else 0
         numbers[3, k] = state[k, LEFT]
         numbers[4, k] = state[k, DEPTH]
-        floats[0, k] = cuts[column, b] if inner else 0.0
+        numbers[5, k] = n_sets if by_set else -1
+        if by_set:
+            for w in range(4):
+                sets[n_sets, w] = np.uint64(split[k, SET + w])
+            n_sets += 1
+        floats[0, k] = cuts[column, b] if inner and not by_set else 0.0
         floats[1, k] = nodes.gain[k] * scale if inner else 0.0
         floats[2, k] = state[k, STOP] - state[k, START]
         if not inner:
             leaves[n_leaves, 0], leaves[n_leaves, 1] = k, state[k, START]
             leaves[n_leaves, 2], leaves[n_leaves, 3] = state[k, STOP], state[k, HOME]
             n_leaves += 1
-    return n_leaves
+    return n_leaves, n_sets
 
 
 @kernel

@@ -19,7 +19,7 @@ class Nodes(NamedTuple):
     """A tree while it grows; node 0 is the root. A leaf has LEFT = -1."""
 
     state: np.ndarray  # int64 (max_nodes, 9)
-    split: np.ndarray  # int64 (max_nodes, 6): the best split found, see split.py
+    split: np.ndarray  # int64 (max_nodes, 10): the best split found, see split.py
     gain: np.ndarray  # float64 (max_nodes): its improvement, relative units; not positive when there is none
 
 

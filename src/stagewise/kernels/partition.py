@@ -20,7 +20,17 @@ import numpy as np
 from stagewise.kernels.bundles import test_of
 from stagewise.kernels.jit import device, kernel, never_inline
 
-__all__ = ["MISSING", "count_left", "divide", "divide_backward", "partition_rows"]
+__all__ = [
+    "MISSING",
+    "count_left",
+    "count_sides",
+    "divide",
+    "divide_backward",
+    "divide_sides",
+    "divide_sides_backward",
+    "partition_rows",
+    "partition_sides",
+]
 
 MISSING = 255
 """The bin code of a missing value."""
@@ -69,6 +79,59 @@ def divide_backward(column, shift, bound, rows, k0, k1, to, end_left, end_right)
         left = np.uint8(column[i] + shift) <= bound
         left_place -= np.uint64(left)
         to[left_place if left else both + k - left_place] = i
+
+
+# --- by a table of sides: sides[code] is 1 for codes that go left ----------------------------------------------------
+
+
+@device
+def count_sides(column, sides, rows, k0, k1):
+    """How many of rows[k0:k1] go left."""
+    never_inline()
+    own = rows[k0:k1]
+    total = np.int64(0)
+    for k in range(own.shape[0]):
+        total += np.int64(sides[column[own[k]]])
+    return total
+
+
+@device
+def divide_sides(column, sides, rows, k0, k1, to, at_left, at_right):
+    """As `divide`."""
+    never_inline()
+    one = np.uint64(1)
+    k, end, left_place = np.uint64(k0), np.uint64(k1), np.uint64(at_left)
+    both = np.uint64(at_right) + np.uint64(at_left) - k
+    while k < end:
+        i = rows[k]
+        left = sides[column[i]]
+        to[left_place if left != 0 else both + k - left_place] = i
+        left_place += np.uint64(left)
+        k += one
+
+
+@device
+def divide_sides_backward(column, sides, rows, k0, k1, to, end_left, end_right):
+    """As `divide_backward`."""
+    never_inline()
+    one = np.uint64(1)
+    k, first, left_place = np.uint64(k1), np.uint64(k0), np.uint64(end_left)
+    both = np.uint64(end_right) + np.uint64(end_left) - k
+    while k > first:
+        k -= one
+        i = rows[k]
+        left = sides[column[i]]
+        left_place -= np.uint64(left)
+        to[left_place if left != 0 else both + k - left_place] = i
+
+
+@kernel
+def partition_sides(column, sides, rows, n_left, out):
+    """As `partition_rows`, by a table of sides (uint8, 256)."""
+    n = rows.shape[0]
+    middle = n // 2
+    divide_sides(column, sides, rows, 0, middle, out, 0, n_left)
+    divide_sides_backward(column, sides, rows, middle, n, out, n_left, n)
 
 
 @kernel

@@ -1,7 +1,8 @@
 """Leaves as boxes: what each column must be for a row to reach a leaf, and leaves grouped for attribution.
 
-A path may test a column several times; its tests merge into one condition, an interval and a yes or no for missing
-values. With the conditions of all leaves, dependence, interactions and Shapley values are sums over leaves.
+A path may test a column several times; its tests merge into one condition, an interval or a set of codes, and a yes or
+no for missing values. With the conditions of all leaves, dependence, interactions and Shapley values are sums over
+leaves.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import numpy as np
 
 from stagewise.kernels.jit import device, kernel
 
-__all__ = ["Groups", "Paths", "Trees", "WORD", "climb", "group_leaves", "holds", "leaf_paths"]
+__all__ = ["Groups", "Paths", "Trees", "WORD", "climb", "group_leaves", "holds", "in_set", "leaf_paths"]
 
 
 WORD = 62
@@ -30,6 +31,8 @@ class Trees(NamedTuple):
     cover: np.ndarray  # float64: weight of the training rows
     start: np.ndarray  # int64 (n_trees + 1)
     output: np.ndarray  # int64 (n_trees)
+    subset: np.ndarray  # int32: the node's line of `sets`, -1 for a threshold
+    sets: np.ndarray  # uint64 (n_sets, n_words): codes that go left; the last word, of all codes beyond, is 0
 
 
 class Paths(NamedTuple):
@@ -44,6 +47,8 @@ class Paths(NamedTuple):
     value: np.ndarray  # float64 (n_leaves)
     output: np.ndarray  # int64 (n_leaves)
     tree: np.ndarray  # int64 (n_leaves)
+    subset: np.ndarray  # int32, of conditions: the line of `sets` in place of an interval, or -1
+    sets: np.ndarray  # uint64 (n, n_words): codes that meet a condition; the first bit of the last word: all beyond
 
 
 class Groups(NamedTuple):
@@ -70,13 +75,25 @@ class Groups(NamedTuple):
     ratio: np.ndarray  # float64
     output: np.ndarray  # int64 (n_groups)
     worded: np.ndarray  # uint8 (n_groups): whether the answers fit into a word
+    subset: np.ndarray  # int32, of tests: as in Paths
+    sets: np.ndarray
 
 
 @device
-def holds(x, low, high, missing):
+def in_set(x, codes):
+    """Whether a value that is not missing is in a set; what is no code counts as one beyond all."""
+    beyond = np.int64(64) * (codes.shape[0] - 1)
+    code = np.int64(x) if (x >= 0.0) & (x < beyond) else beyond
+    return (codes[code >> 6] >> np.uint64(code & 63)) & np.uint64(1) != np.uint64(0)
+
+
+@device
+def holds(x, low, high, missing, subset, sets):
     """Whether a value meets a condition."""
     if x != x:
         return missing != 0
+    if subset >= 0:
+        return in_set(x, sets[subset])
     return not (x <= low) and x <= high
 
 
@@ -90,20 +107,39 @@ def went(trees, s, parent, child):
 
 
 @device
-def narrow(trees, s, parent, goes_left, at, low, high, missing):
-    """Add one test to condition `at`."""
+def narrow(trees, s, parent, goes_left, at, into):
+    """Add one test to condition `at`. A set that goes right leaves all other codes, those beyond among them."""
     cut, missing_left = trees.threshold[s + parent], trees.missing_left[s + parent] != 0
-    if goes_left:
-        high[at] = min(high[at], cut)
-    elif not (low[at] >= cut):
-        low[at] = cut
+    if trees.subset[s + parent] >= 0:
+        asked, codes = trees.sets[trees.subset[s + parent]], into.sets[into.subset[at]]
+        for w in range(codes.shape[0]):
+            codes[w] &= asked[w] if goes_left else ~asked[w]
+    elif goes_left:
+        into.high[at] = min(into.high[at], cut)
+    elif not (into.low[at] >= cut):
+        into.low[at] = cut
     if missing_left != goes_left:
-        missing[at] = 0
+        into.missing[at] = 0
 
 
 @device
-def climb(trees, s, parents, node, column, low, high, missing, ratio, first):
-    """Merged conditions of the path to a node of the tree at s, written from `first` on; where they end."""
+def begin_condition(trees, node, at, free, into):
+    """Condition `at`, which everything meets, of the kind of a node's test; the next free line of sets."""
+    into.column[at], into.low[at], into.high[at], into.missing[at] = trees.feature[node], np.nan, np.inf, 1
+    into.subset[at] = -1
+    if trees.subset[node] >= 0:
+        into.subset[at] = free
+        into.sets[free] = ~np.uint64(0)
+        free += 1
+    return free
+
+
+@device
+def climb(trees, s, parents, node, into, ratio, first, free):
+    """Merged conditions of the path to a node of the tree at s, written to `into` (Paths or Groups) from `first` on.
+
+    free: the next free line of into.sets. Where the conditions end, and the line that is free then.
+    """
     end = first
     child = node
     while child > 0:
@@ -111,15 +147,16 @@ def climb(trees, s, parents, node, column, low, high, missing, ratio, first):
         f = trees.feature[s + parent]
         goes_left, share = went(trees, s, parent, child)
         at = first
-        while at < end and column[at] != f:
+        while at < end and into.column[at] != f:
             at += 1
         if at == end:
-            column[at], low[at], high[at], missing[at], ratio[at] = f, np.nan, np.inf, 1, 1.0
+            free = begin_condition(trees, s + parent, at, free, into)
+            ratio[at] = 1.0
             end += 1
-        narrow(trees, s, parent, goes_left, at, low, high, missing)
+        narrow(trees, s, parent, goes_left, at, into)
         ratio[at] *= share
         child = parent
-    return end
+    return end, free
 
 
 @device
@@ -135,21 +172,19 @@ def set_parents(trees, t, parents):
 
 @kernel
 def leaf_paths(trees, parents, paths):
-    """Fill `paths`, which has room for the depths of all leaves; (leaves, conditions). parents: scratch, int64."""
-    at, leaf = np.int64(0), np.int64(0)
+    """Fill `paths`, which has room for the depths of all leaves; (leaves, conditions, sets). parents: scratch."""
+    at, leaf, free = np.int64(0), np.int64(0), np.int64(0)
     for t in range(trees.output.shape[0]):
         set_parents(trees, t, parents)
         s = trees.start[t]
         for k in range(trees.start[t + 1] - s):
             if trees.left[s + k] < 0:
                 paths.start[leaf] = at
-                at = climb(
-                    trees, s, parents, k, paths.column, paths.low, paths.high, paths.missing, paths.ratio, at
-                )  # fmt: skip
+                at, free = climb(trees, s, parents, k, paths, paths.ratio, at, free)
                 paths.value[leaf], paths.output[leaf], paths.tree[leaf] = trees.value[s + k], trees.output[t], t
                 leaf += 1
                 paths.start[leaf] = at
-    return leaf, at
+    return leaf, at, free
 
 
 @device
@@ -163,14 +198,12 @@ def slot_of(groups, first, end, f):
 
 @device
 def add_group(trees, s, parents, root, ends, bits, groups, ratio, stack):
-    """The group of all leaves below `root`. ends: next free (group, test, slot, leaf, condition). bits: of its nodes.
+    """The group of all leaves below `root`. ends: next free (group, test, slot, leaf, condition, set). bits: of nodes.
 
     ratio is scratch: shares along the path to the root, by test.
     """
     first_test, first_slot = ends[1], ends[2]
-    stop = climb(
-        trees, s, parents, root, groups.column, groups.low, groups.high, groups.missing, ratio, first_test
-    )  # fmt: skip
+    stop, free = climb(trees, s, parents, root, groups, ratio, first_test, ends[5])
     n_path = stop - first_test
     slots = first_slot
     for b in range(n_path):
@@ -185,8 +218,8 @@ def add_group(trees, s, parents, root, ends, bits, groups, ratio, stack):
         if left >= 0:  # an inner node is a test, met by what goes left
             bits[k] = stop - first_test
             f = trees.feature[s + k]
-            groups.column[stop], groups.low[stop], groups.high[stop] = f, np.nan, trees.threshold[s + k]
-            groups.missing[stop] = trees.missing_left[s + k]
+            free = begin_condition(trees, s + k, stop, free, groups)
+            narrow(trees, s, k, True, stop, groups)
             stop += 1
             if slot_of(groups, first_slot, slots, f) == slots - first_slot:
                 groups.slot_column[slots] = f
@@ -221,7 +254,7 @@ def add_group(trees, s, parents, root, ends, bits, groups, ratio, stack):
         ends[3], ends[4] = leaf + 1, end
         groups.held[leaf + 1] = end
     g = ends[0]
-    ends[0], ends[1], ends[2] = g + 1, stop, slots
+    ends[0], ends[1], ends[2], ends[5] = g + 1, stop, slots, free
     groups.test[g + 1], groups.slot[g + 1], groups.leaf[g + 1] = stop, slots, ends[3]
 
 
@@ -230,7 +263,7 @@ def group_leaves(trees, most_bits, parents, below, covered, ratio, groups, ends)
     """Fill `groups` with the largest subtrees of at most most_bits tests, and with deep leaves one by one.
 
     parents, below, covered: scratch, int64, of the largest tree's size (covered three times that: it ends in a stack);
-    ends: int64 (5), zeros; in the end the numbers of groups, tests, slots, leaves and conditions.
+    ends: int64 (6), zeros; in the end the numbers of groups, tests, slots, leaves, conditions and sets.
     """
     groups.test[0], groups.slot[0], groups.leaf[0], groups.held[0] = 0, 0, 0, 0
     for t in range(trees.output.shape[0]):
@@ -244,9 +277,7 @@ def group_leaves(trees, most_bits, parents, below, covered, ratio, groups, ends)
             covered[k] = 1 if k > 0 and covered[parents[k]] != 0 else 0
             if covered[k] != 0:
                 continue
-            n_path = climb(
-                trees, s, parents, k, groups.column, groups.low, groups.high, groups.missing, ratio, ends[1]
-            ) - ends[1]  # fmt: skip
+            n_path = climb(trees, s, parents, k, groups, ratio, ends[1], ends[5])[0] - ends[1]
             if n_path + below[k] <= most_bits or trees.left[s + k] < 0:
                 groups.output[ends[0]], groups.worded[ends[0]] = trees.output[t], n_path <= WORD
                 inner = below[k] if trees.left[s + k] >= 0 else 0

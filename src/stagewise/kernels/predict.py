@@ -8,6 +8,8 @@ to a whole block of rows at a time, without a branch or a gather, which the comp
 Symmetric trees: the tests of the levels are the bits of the leaf's number.
 
 Larger trees, and single rows: a walk from node to child; leaves point to themselves.
+
+Splits by sets of categories are in lookups.py: masks and levels take them as one look-up a tree and column.
 """
 
 from __future__ import annotations
@@ -18,6 +20,8 @@ import numpy as np
 
 from stagewise.kernels.bundles import test_of
 from stagewise.kernels.jit import device, kernel, piece, trailing_zeros
+from stagewise.kernels.lookups import Lookups, Sets, fill_codes, same_set
+from stagewise.kernels.partition import MISSING
 from stagewise.kernels.team import share
 
 __all__ = [
@@ -58,6 +62,7 @@ class Walks(NamedTuple):
     start: np.ndarray  # int64 (n_trees + 1)
     depth: np.ndarray  # int64 (n_trees)
     output: np.ndarray  # int64 (n_trees): which class the tree adds to
+    sets: Sets  # of nodes that split by categories
 
 
 class Masks(NamedTuple):
@@ -70,6 +75,7 @@ class Masks(NamedTuple):
     value: np.ndarray  # float64: leaf values, 64 a tree at the most
     value_start: np.ndarray  # int64 (n_trees)
     output: np.ndarray  # int64 (n_trees)
+    lookups: Lookups  # of words that are kept
 
 
 class Levels(NamedTuple):
@@ -82,12 +88,18 @@ class Levels(NamedTuple):
     value: np.ndarray  # float64
     value_start: np.ndarray  # int64 (n_trees)
     output: np.ndarray  # int64 (n_trees)
+    lookups: Lookups  # of outcomes; a level that asks for a set has a test without effect
 
 
 @kernel
-def level_tables(walks, depth, levels):
-    """Fill `levels` from `walks`; False when a tree has two different tests on a level. depth: of each node."""
+def level_tables(walks, depth, levels, right):
+    """Fill `levels` from `walks`; False when a tree has two different tests on a level. depth: of each node.
+
+    right: uint64 by node, filled with the outcome of going right.
+    """
     at_value = 0
+    of_level = np.empty(64, np.int64)
+    some_sets = walks.sets.subset.shape[0] > 0
     for t in range(walks.depth.shape[0]):
         s, e, first = walks.start[t], walks.start[t + 1], levels.start[t]
         levels.value_start[t], levels.output[t] = at_value, walks.output[t]
@@ -99,12 +111,18 @@ def level_tables(walks, depth, levels):
             if walks.left[s + k] == k:
                 continue
             q = first + depth[s + k]
+            right[s + k] = np.uint64(1) << np.uint64(depth[s + k])
             if levels.feature[q] < 0:
                 levels.feature[q], levels.threshold[q] = walks.feature[s + k], walks.threshold[s + k]
-                levels.missing_left[q] = walks.missing_left[s + k]
+                levels.missing_left[q], of_level[q - first] = walks.missing_left[s + k], s + k
             same = levels.feature[q] == walks.feature[s + k] and levels.threshold[q] == walks.threshold[s + k]
             if not same or levels.missing_left[q] != walks.missing_left[s + k]:
                 return False
+            if not same_set(walks.sets, of_level[q - first], s + k):
+                return False
+        for q in range(first, first + n_levels):
+            if some_sets and walks.sets.subset[of_level[q - first]] >= 0:
+                levels.feature[q], levels.threshold[q], levels.missing_left[q] = 0, np.inf, 1
         for outcome in range(1 << n_levels):
             node = np.int64(0)
             for level in range(n_levels):
@@ -138,16 +156,21 @@ def fill_block(X, a, n, columns):
 
 
 @kernel
-def predict_levels(tid, n_threads, X, levels, t0, t1, columns, words, out):
+def predict_levels(tid, n_threads, X, levels, t0, t1, columns, codes, words, out):
     """As predict_masks, for symmetric trees."""
     k0, k1 = share(0, X.shape[0], tid, n_threads)
-    x, word = columns[tid], words[tid]
+    x, code, word, lookups = columns[tid], codes[tid], words[tid], levels.lookups
     for a in range(k0, k1, BLOCK):
         n = min(BLOCK, k1 - a)
         missing = fill_block(X, a, n, x)
+        fill_codes(x[0], lookups, code)
         for t in range(t0, t1):
             for r in range(BLOCK):
                 word[r] = 0
+            for q in range(lookups.start[t], lookups.start[t + 1]):
+                own, table = code[lookups.place[q]], lookups.table[lookups.first[q] :]
+                for r in range(BLOCK):
+                    word[r] |= table[own[r]]
             for q in range(levels.start[t], levels.start[t + 1]):
                 column, cut = x[levels.missing_left[q] & missing, levels.feature[q]], levels.threshold[q]
                 bit = np.uint32(1 << (q - levels.start[t]))
@@ -159,9 +182,14 @@ def predict_levels(tid, n_threads, X, levels, t0, t1, columns, words, out):
 
 
 @kernel
-def leaf_masks(walks, out_count, masks, leaf_node):
-    """Fill `masks` from `walks`; out_count and leaf_node (int64, n_nodes each) are scratch."""
+def leaf_masks(walks, out_count, masks, leaf_node, right):
+    """Fill `masks` from `walks`; out_count and leaf_node (int64, n_nodes each) are scratch.
+
+    right: uint64 by node, filled with the leaves that a row which goes right does not reach. Nodes with sets are no
+    tests of the masks.
+    """
     at = 0
+    some_sets = walks.sets.subset.shape[0] > 0
     at_value = 0
     n_trees = walks.start.shape[0] - 1
     for t in range(n_trees):
@@ -182,10 +210,13 @@ def leaf_masks(walks, out_count, masks, leaf_node):
         for k in range(e - s):
             left = walks.left[s + k]
             if left != k:
+                ones = (np.uint64(1) << np.uint64(out_count[left])) - np.uint64(1)
+                right[s + k] = ones << np.uint64(first[left])
+                if some_sets and walks.sets.subset[s + k] >= 0:
+                    continue
                 masks.column[at] = 2 * walks.feature[s + k] + walks.missing_left[s + k]
                 masks.threshold[at] = walks.threshold[s + k]
-                ones = (np.uint64(1) << np.uint64(out_count[left])) - np.uint64(1)
-                masks.keep[at] = ~(ones << np.uint64(first[left]))
+                masks.keep[at] = ~right[s + k]
                 at += 1
             else:
                 masks.value[at_value + first[k]] = walks.value[s + k]
@@ -204,21 +235,26 @@ def nth_test(masks, k, x, missing):
 
 
 @kernel
-def predict_masks(tid, n_threads, X, masks, t0, t1, columns, words, out):
-    """out[output, row] += the leaf values of trees t0..t1. columns (n_threads, 2, f, BLOCK) and words are scratch.
+def predict_masks(tid, n_threads, X, masks, t0, t1, columns, codes, words, out):
+    """out[output, row] += the leaf values of trees t0..t1. columns (n_threads, 2, f, BLOCK), codes, words: scratch.
 
     Six tests a step, half the loads and stores of one by one: 9.8 ms for 100,000 rows and 100 trees of 31 leaves, where
     four take 11.5. (Written out, as the compiler needs it.)
     """
     k0, k1 = share(0, X.shape[0], tid, n_threads)
-    x, word = columns[tid], words[tid]
+    x, code, word, lookups = columns[tid], codes[tid], words[tid], masks.lookups
     full = ~masks.keep.dtype.type(0)
     for a in range(k0, k1, BLOCK):
         n = min(BLOCK, k1 - a)
         missing = fill_block(X, a, n, x)
+        fill_codes(x[0], lookups, code)
         for t in range(t0, t1):
             for r in range(BLOCK):
                 word[r] = full
+            for q in range(lookups.start[t], lookups.start[t + 1]):
+                own, table = code[lookups.place[q]], lookups.table[lookups.first[q] :]
+                for r in range(BLOCK):
+                    word[r] &= table[own[r]]
             for k in range(masks.start[t], masks.start[t + 1], TESTS):
                 c0, h0, m0 = nth_test(masks, k, x, missing)
                 c1, h1, m1 = nth_test(masks, k + 1, x, missing)
@@ -329,30 +365,48 @@ def step(codes, p, tests, k):
     return tests.to[k] + np.int64(right)
 
 
+@device
+def binned_leaf(codes, p, tests, missing_left, left, subset, sets):
+    """The leaf (node number) of the row whose codes begin at p. subset[k] names the set of codes that go left, where
+    there is one (`subset` is empty when there are no sets)."""
+    k = np.int64(0)
+    by_sets = subset.shape[0] > 0
+    while left[k] >= 0:
+        if by_sets and subset[k] >= 0:
+            code = np.int64(codes[p + tests.column[k]])
+            if code == MISSING:
+                goes_left = missing_left[k] != 0
+            else:
+                goes_left = (sets[subset[k], code // 64] >> np.uint64(code % 64)) & np.uint64(1) != 0
+            k = np.int64(left[k]) + (0 if goes_left else 1)
+        else:
+            k = step(codes, p, tests, k)
+    return k
+
+
 @kernel
-def add_tree_binned(tid, n_threads, bins, index, feature, cut, missing_left, left, value, out):
+def add_tree_binned(tid, n_threads, bins, index, feature, cut, missing_left, left, subset, sets, value, out):
     """out[r] += the leaf value of one tree for binned row index[r] (row r when `index` is empty)."""
     tests, _ = tests_of(bins, feature, cut, missing_left, left)
     k0, k1 = share(0, out.shape[0], tid, n_threads)
     codes, stride = bins.by_row, np.int64(bins.stride)
     for r in range(k0, k1):
         p = (np.int64(index[r]) if index.shape[0] > 0 else r) * stride
-        k = np.int64(0)
-        while left[k] >= 0:
-            k = step(codes, p, tests, k)
-        out[r] += value[k]
+        out[r] += value[binned_leaf(codes, p, tests, missing_left, left, subset, sets)]
 
 
 @kernel
-def label_binned(tid, n_threads, bins, index, feature, cut, missing_left, left, labels):
+def label_binned(tid, n_threads, bins, index, feature, cut, missing_left, left, subset, sets, labels):
     """labels[row] = the leaf of each binned row of `index`.
 
-    Four rows walk side by side, without a branch, for as many steps as the tree is deep.
+    Four rows walk side by side, without a branch, for as many steps as the tree is deep; a leaf's step leads to itself.
+    Trees with sets walk row by row.
     """
     tests, deepest = tests_of(bins, feature, cut, missing_left, left)
     k0, k1 = share(0, index.shape[0], tid, n_threads)
+    quick = k1 if subset.shape[0] == 0 else k0
     codes, stride = bins.by_row, np.int64(bins.stride)
-    for r in range(k0, k1 - 3, 4):
+    for r in range(k0, quick - 3, 4):
         p, q = np.int64(index[r]) * stride, np.int64(index[r + 1]) * stride
         u, v = np.int64(index[r + 2]) * stride, np.int64(index[r + 3]) * stride
         a, b, c, d = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
@@ -362,8 +416,6 @@ def label_binned(tid, n_threads, bins, index, feature, cut, missing_left, left, 
             c = step(codes, u, tests, c)
             d = step(codes, v, tests, d)
         labels[index[r]], labels[index[r + 1]], labels[index[r + 2]], labels[index[r + 3]] = a, b, c, d
-    for r in range(k0 + (k1 - k0) // 4 * 4, k1):
-        p, a = np.int64(index[r]) * stride, np.int64(0)
-        for _ in range(deepest):
-            a = step(codes, p, tests, a)
-        labels[index[r]] = a
+    for r in range(k0 + (quick - k0) // 4 * 4, k1):
+        i = np.int64(index[r])
+        labels[i] = binned_leaf(codes, i * stride, tests, missing_left, left, subset, sets)

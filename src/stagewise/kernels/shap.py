@@ -27,7 +27,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stagewise.kernels.jit import device, kernel
-from stagewise.kernels.paths import holds
+from stagewise.kernels.paths import holds, in_set
 from stagewise.kernels.team import share
 
 __all__ = ["Game", "Plan", "Room", "attribute", "background_words"]
@@ -216,6 +216,14 @@ def fill_entry(groups, g, word, game, state, e, r, out):
 
 
 @device
+def meets(x, groups, t):
+    """Whether the row x meets test t."""
+    return holds(
+        x[groups.column[t]], groups.low[t], groups.high[t], groups.missing[t], groups.subset[t], groups.sets
+    )  # fmt: skip
+
+
+@device
 def fill_deep(groups, g, x, game, state, e, r, out):
     """out = the contributions of a leaf that has no table, for the row x."""
     out[:] = 0.0
@@ -224,7 +232,7 @@ def fill_deep(groups, g, x, game, state, e, r, out):
     if game.background.shape[0] == 0:
         for c in range(m):
             t = first + c
-            state[c] = holds(x[groups.column[t]], groups.low[t], groups.high[t], groups.missing[t])
+            state[c] = meets(x, groups, t)
         add_by_cover(groups, leaf, m, state, game, e, r, out)
         return
     for k in range(game.background.shape[0]):
@@ -232,8 +240,8 @@ def fill_deep(groups, g, x, game, state, e, r, out):
         reached = True
         for c in range(m):
             t = first + c
-            mine = holds(x[groups.column[t]], groups.low[t], groups.high[t], groups.missing[t])
-            theirs = holds(row[groups.column[t]], groups.low[t], groups.high[t], groups.missing[t])
+            mine = meets(x, groups, t)
+            theirs = meets(row, groups, t)
             state[c] = 0 if mine and theirs else 1 if mine else 2
             if not mine and not theirs:
                 reached = False
@@ -251,6 +259,13 @@ def set_words(columns, n, groups, g, words):
         x = columns[groups.column[t]]
         low, high, missing = groups.low[t], groups.high[t], groups.missing[t] != 0
         bit = np.int64(1) << (t - groups.test[g])
+        if groups.subset[t] >= 0:
+            codes = groups.sets[groups.subset[t]]
+            for r in range(n):
+                v = x[r]
+                met = missing if v != v else in_set(v, codes)
+                words[r] |= bit if met else np.int64(0)
+            continue
         for r in range(n):  # as `holds`, without a branch
             v = x[r]
             met = (not (v <= low)) & (v <= high) | ((v != v) & missing)

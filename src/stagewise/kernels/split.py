@@ -27,11 +27,21 @@ from stagewise.kernels.histogram import accumulate, padded
 from stagewise.kernels.jit import device, float_bits, from_bits, kernel, never_inline, piece
 from stagewise.kernels.partition import MISSING
 
-__all__ = ["COLUMN", "Limits", "NOT_SEEN", "N_FIELDS", "best_split", "column_threshold", "scan_columns", "split_gains"]
+__all__ = [
+    "COLUMN",
+    "Limits",
+    "NOT_SEEN",
+    "N_FIELDS",
+    "SET",
+    "best_split",
+    "column_threshold",
+    "scan_columns",
+    "split_gains",
+]
 
-# fields of a split record (int64)
-COLUMN, BIN, MISSING_LEFT, GRAD_LEFT, HESS_LEFT, COUNT_LEFT = range(6)
-N_FIELDS = 6
+# fields of a split record (int64); a split by a set of codes has BIN = -1 and the codes on its left as bits of four words
+COLUMN, BIN, MISSING_LEFT, GRAD_LEFT, HESS_LEFT, COUNT_LEFT, SET = range(7)
+N_FIELDS = 10
 
 NOT_SEEN = 2
 """MISSING_LEFT of a split where nothing was missing: the side is chosen later, by the number of rows."""
@@ -48,6 +58,14 @@ class Limits(NamedTuple):
     max_columns: np.int64  # columns considered at a split
     key: np.uint64  # of the hash that chooses them
     tree_columns: np.ndarray  # bool (n_columns): columns considered in this tree
+    in_sets: np.ndarray  # bool (n_columns): columns that are split by sets of codes, see subsets.py
+    any_sets: bool  # whether there are such columns
+    cat_smooth: float
+    cat_l2: float
+    max_onehot: np.int64
+    max_group: np.int64
+    level_rows: np.int64
+    group_rows: np.int64
 
 
 @device
@@ -247,7 +265,7 @@ def scan_columns(pools, wide, slot, c0, c1, bins, node, G, H, C, limits, packing
     for column in range(c0, min(c1, bins.n_bins.shape[0])):
         j = bundles.member[bundles.start[column]] if bundled else column
         several = bundled and bundles.kind[column] != PLAIN
-        if not several and not is_drawn(limits, key, threshold, j):
+        if not several and (limits.in_sets[j] or not is_drawn(limits, key, threshold, j)):
             continue
         sums, more_sums, miss, miss_second = running_sums(pools, wide, slot, column, bins.n_bins[column])
         first, second, missing = sums, more_sums, miss != 0 or miss_second != 0

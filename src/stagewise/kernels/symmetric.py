@@ -39,7 +39,9 @@ from stagewise.kernels.split import (
     GRAD_LEFT,
     HESS_LEFT,
     MISSING_LEFT,
+    N_FIELDS,
     NOT_SEEN,
+    SET,
     column_threshold,
     comes_first,
     improvement,
@@ -50,6 +52,7 @@ from stagewise.kernels.split import (
     split_value,
     unpack,
 )
+from stagewise.kernels.subsets import COUNT, G_SUM, H_SUM, ORDER, level_sums, order_levels, set_gain, write_set
 from stagewise.kernels.team import barrier
 
 __all__ = ["grow_symmetric"]
@@ -112,6 +115,81 @@ def missing_in(bins, feature, nodes, first, last, limits, shape, packing, pools)
 
 
 @device
+def level_order(bins, nodes, first, last, j, limits, shape, packing, pools, work, tid):
+    """Put the codes of a column in order for all nodes first..last together; (how many, rows of all nodes).
+
+    By how far the gradients of a code are from its nodes' means: the nodes will have values of their own.
+    """
+    n = bins.n_bins[j]
+    sums, keys, weight = work.levels[tid], work.gains[tid, 0], work.gains[tid, 1]
+    counts, C = work.levels[tid, 5], np.int64(0)
+    for b in range(n + 1):
+        keys[b], weight[b], counts[b] = 0.0, 0.0, 0
+    for node in range(first, last):
+        if can_split(nodes.state, node, limits.min_samples_leaf, shape.max_depth):
+            wide, slot = is_wide(nodes.state, node, packing), nodes.state[node, SLOT]
+            first_word, second_word, miss, miss_second = running_sums(pools, wide, slot, j, n)
+            level_sums(wide, first_word, second_word, n, miss, miss_second, packing, sums)
+            mean = nodes.state[node, GRAD] / max(nodes.state[node, HESS], np.int64(1))
+            for b in range(n + 1):
+                keys[b] += sums[G_SUM, b] - sums[H_SUM, b] * mean
+                weight[b] += sums[H_SUM, b]
+                counts[b] += sums[COUNT, b]
+                C += sums[COUNT, b]
+    for b in range(n + 1):
+        keys[b] = keys[b] * packing.grad_unit / (weight[b] * packing.hess_unit + limits.cat_smooth)
+        sums[COUNT, b] = counts[b]
+    return order_levels(keys, sums, n, np.int64(1) if n <= limits.max_onehot else limits.level_rows), C
+
+
+@device
+def scan_level_sets(bins, nodes, first, last, j, limits, shape, packing, pools, work, tid, best):
+    """The best set of codes of one column for all nodes first..last together, if it is better than `best`; the new best
+    value. The rules of subsets.best_set hold for the rows of all nodes, those of leaves for every node."""
+    never_inline()
+    n = bins.n_bins[j]
+    few = n <= limits.max_onehot
+    size, C = level_order(bins, nodes, first, last, j, limits, shape, packing, pools, work, tid)
+    longest = size if few else min(limits.max_group, (size + 1) // 2)
+    sums, counts, found = work.levels[tid], work.levels[tid, 5], work.levels[tid, 4]
+    for direction in range(1 if few else 2):
+        total = work.gains[tid, 1]
+        for i in range(longest):
+            total[i] = 0.0
+        for node in range(first, last):
+            if not can_split(nodes.state, node, limits.min_samples_leaf, shape.max_depth):
+                continue
+            wide, slot = is_wide(nodes.state, node, packing), nodes.state[node, SLOT]
+            first_word, second_word, miss, miss_second = running_sums(pools, wide, slot, j, n)
+            level_sums(wide, first_word, second_word, n, miss, miss_second, packing, sums)
+            G, H, rows = nodes.state[node, GRAD], nodes.state[node, HESS], nodes.state[node, STOP]
+            rows -= nodes.state[node, START]
+            g, h, c = np.int64(0), np.int64(0), np.int64(0)
+            for i in range(longest):
+                b = sums[ORDER, size - 1 - i if direction == 1 else i]
+                if few:
+                    g, h, c = np.int64(0), np.int64(0), np.int64(0)
+                g, h, c = g + sums[G_SUM, b], h + sums[H_SUM, b], c + sums[COUNT, b]
+                gain = set_gain(g, h, c, G, H, rows, 0.0 if few else limits.cat_l2, limits, packing)
+                total[i] += gain if gain > 0.0 else 0.0
+        for b in range(n + 1):
+            sums[COUNT, b] = counts[b]
+        c, group = np.int64(0), np.int64(0)
+        for i in range(longest):
+            b = sums[ORDER, size - 1 - i if direction == 1 else i]
+            c, group = (counts[b] if few else c + counts[b]), group + counts[b]
+            if not few and (group < limits.group_rows or C - c < limits.group_rows):
+                continue
+            group = np.int64(0)
+            if total[i] > best:
+                best = total[i]
+                found[0], found[1], found[2] = direction, i if few else 0, i
+                work.found[tid, 0, COLUMN] = j
+                write_set(sums, size, n, found, 2 * c >= C, work.found[tid, 0])
+    return best
+
+
+@device
 def scan_level(bins, nodes, first, last, level, limits, shape, packing, pools, work, tid, n_threads):
     """This thread's best split for all nodes first..last together."""
     never_inline()
@@ -127,6 +205,9 @@ def scan_level(bins, nodes, first, last, level, limits, shape, packing, pools, w
         several = bundled and bundles.kind[column] != PLAIN
         start, stop = (bundles.start[column], bundles.start[column + 1]) if bundled else (column, column + 1)
         if not several and not is_drawn(limits, key, threshold, bundles.member[start] if bundled else column):
+            continue
+        if limits.in_sets[bundles.member[start] if bundled else column]:  # tables with such columns are not bundled
+            best = scan_level_sets(bins, nodes, first, last, column, limits, shape, packing, pools, work, tid, best)
             continue
         missing = add_nodes(
             bins, column, nodes, first, last, limits, shape, packing, pools, work.gains[tid, 0], lefts, total
@@ -149,6 +230,19 @@ def scan_level(bins, nodes, first, last, level, limits, shape, packing, pools, w
 
 
 @device
+def sums_of_set(wide, first, second, more, more_second, n, found, packing):
+    """(grad, hess, count) of the codes of a split by a set, and of what goes left in any case."""
+    total, total_second = more, more_second
+    before, before_second = np.int64(0), np.int64(0)
+    for b in range(n):
+        if (found[SET + b // 64] >> (b % 64)) & 1:
+            total += first[b] - before
+            total_second += second[b] - before_second
+        before, before_second = first[b], second[b]
+    return unpack(wide, total, total_second, packing)
+
+
+@device
 def take_split(bins, nodes, node, found, limits, packing, pools):
     """Write the level's split as this node's, with its sums and its own improvement; none where it is not allowed."""
     state = nodes.state
@@ -157,18 +251,19 @@ def take_split(bins, nodes, node, found, limits, packing, pools):
     column = physical_column(bins.bundles, j)
     first, second, miss, miss_second = running_sums(pools, wide, slot, column, bins.n_bins[column])
     if bins.bundles.column.shape[0] > 0 and bins.bundles.first[j] >= 0:
-        word, more_word = (
-            left_word(first, bins.bundles, j, b, side == 1),
-            left_word(second, bins.bundles, j, b, side == 1),
-        )
+        word = left_word(first, bins.bundles, j, b, side == 1)
+        more_word = left_word(second, bins.bundles, j, b, side == 1)
+        gl, hl, cl = unpack(wide, word, more_word, packing)
+    elif b >= 0:
+        gl, hl, cl = unpack(wide, first[b] + side * miss, second[b] + side * miss_second, packing)
     else:
-        word, more_word = first[b] + side * miss, second[b] + side * miss_second
-    gl, hl, cl = unpack(wide, word, more_word, packing)
+        gl, hl, cl = sums_of_set(wide, first, second, side * miss, side * miss_second, bins.n_bins[j], found, packing)
     G, H, C = state[node, GRAD], state[node, HESS], state[node, STOP] - state[node, START]
     value = split_value(gl, hl, cl, G, H, C, limits, packing)
     nodes.gain[node] = -1.0
     if value >= 0.0:
-        nodes.split[node, COLUMN], nodes.split[node, BIN], nodes.split[node, MISSING_LEFT] = j, b, found[MISSING_LEFT]
+        for k in range(N_FIELDS):
+            nodes.split[node, k] = found[k]
         nodes.split[node, GRAD_LEFT], nodes.split[node, HESS_LEFT], nodes.split[node, COUNT_LEFT] = gl, hl, cl
         gain = improvement(value, G, H, limits, packing)
         nodes.gain[node] = gain if gain > 0.0 else 1e-300  # split all the same: the level as a whole improves

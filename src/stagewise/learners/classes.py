@@ -70,7 +70,9 @@ class ClassTreeLearner:
 
     def __init__(self, backend: CpuBackend, y: np.ndarray, n_classes: int) -> None:
         self.backend, self.code, self.n_classes = backend, y.astype(np.int64), n_classes
-        self.bins = unbundled(backend.bins)  # columns are looked at one by one
+        bins = unbundled(backend.bins)  # columns are looked at one by one
+        self._n_bins, codes = bins.n_bins, bins.by_column
+        self._codes = codes[:, backend.places] if len(backend.places) else codes  # of a subset: a copy
         self._cuts = padded_cuts(backend.cuts)
         self._bits = min(40, 61 - max(1, len(y)).bit_length())
 
@@ -106,7 +108,7 @@ class ClassTreeLearner:
         cut, side = np.zeros(gain.shape, np.int64), np.zeros(gain.shape, np.int64)
         hist = np.empty((backend.team.n_threads, n_nodes, 256, self.n_classes + 1), np.int64)
         backend.team.run(
-            class_splits, self.bins.by_column, self.bins.n_bins, level, self.code, weight, whole,
+            class_splits, self._codes, self._n_bins, level, self.code, weight, whole,
             np.int64(backend.params.min_samples_leaf), hist, gain, cut, side,
         )  # fmt: skip
         best = gain.argmax(axis=0).tolist()
@@ -118,7 +120,7 @@ class ClassTreeLearner:
     def _divide(self, node: np.ndarray, used: np.ndarray, number: int, split: _Split, left: int) -> _Split:
         """Send the rows of a node to its children, `left` and `left + 1`; the split, with a side for missing values."""
         rows = np.flatnonzero(node == number)
-        codes = self.bins.by_column[split.column, rows]
+        codes = self._codes[split.column, rows]
         missing, goes_left = codes == MISSING, codes <= split.cut
         if split.side == NOT_SEEN:  # the side with more rows; ties: left
             known = used[rows] & ~missing

@@ -16,6 +16,7 @@ from stagewise.plots.style import (
     GREY,
     ORANGE,
     label,
+    mark_levels,
     new_axes,
     note,
     output_number,
@@ -67,7 +68,9 @@ def _swarm(values: np.ndarray, width: float) -> np.ndarray:
 def shap_summary(
     result: Any, X: Any = None, *, output: Any = None, top: int = 15, ax: Any = None, **options: Any
 ) -> Any:
-    """Every row as a point: across, what a column adds to its prediction; in colour, the column's value (grey: none).
+    """Every row as a point: across, what a column adds to its prediction; in colour, the column's value.
+
+    Grey is what has no place on a scale: missing values, and categories.
 
     result: a `ShapValues`, or a model and X (options then go to `inspection.shap_values`). Columns by mean size.
     """
@@ -79,6 +82,8 @@ def shap_summary(
     points = None
     for place, j in enumerate(order):
         own, colour = found.output(k)[rows, j], _colour_scale(found.data[:, j].astype(float))[rows]
+        if found.level(j) is not None:  # codes are no scale
+            colour = np.full(len(rows), np.nan)
         heights = place + _swarm(own, 0.4)
         gone = np.isnan(colour)
         ax.scatter(own[gone], heights[gone], s=7, color="#B0B0B0", linewidths=0, rasterized=True)
@@ -144,7 +149,7 @@ def shap_waterfall(
     order = np.argsort(-np.abs(own), kind="stable")
     shown, others = order[: check_count("top", top, 1)], order[top:]
     changes = [float(own[j]) for j in shown]
-    names = [f"{label(found.names[j])} = {value_text(float(found.data[row, j]))}" for j in shown]
+    names = [f"{label(found.names[j])} = {value_text(float(found.data[row, j]), found.level(j))}" for j in shown]
     if len(others):
         changes.append(float(own[others].sum()))
         names.append(f"{len(others)} others")
@@ -190,14 +195,20 @@ def shap_dependence(
         other = _column(found, colour)
     rows = _some_rows(len(x))
     ax = new_axes(ax, 5.8, 3.8)
+    names = found.level(j)
+    if names is not None:  # points of a level stand around its place
+        x = x + 0.3 * (np.random.default_rng(0).random(len(x)) - 0.5)
+        mark_levels(ax, names)
     present = np.isfinite(x)
     span = float(np.ptp(x[present])) if present.any() else 1.0
     place = np.where(present, x, (x[present].max() if present.any() else 0.0) + 0.08 * (span or 1.0))
     if other is None:
         ax.scatter(place[rows], y[rows], s=9, color=BLUE, linewidths=0, alpha=0.6, rasterized=True)
     else:
-        shade = found.data[:, other].astype(float)
+        shade, partner = found.data[:, other].astype(float), found.level(other)
         low, high = np.nanquantile(np.where(np.isfinite(shade), shade, np.nan), [0.05, 0.95])
+        if partner is not None:
+            low, high = 0.0, max(1.0, float(np.nanmax(shade)))
         gone = ~np.isfinite(shade[rows])
         ax.scatter(place[rows][gone], y[rows][gone], s=9, color="#B0B0B0", linewidths=0, rasterized=True)
         own = rows[~gone]
@@ -206,6 +217,9 @@ def shap_dependence(
         )
         bar = ax.figure.colorbar(points, ax=ax, aspect=30)
         bar.set_label(label(found.names[other]), fontsize=9)
+        if partner is not None:
+            some = np.unique(np.linspace(0, high, min(12, int(high) + 1)).astype(int))
+            bar.set_ticks(some, labels=[value_text(float(code), partner) for code in some])
         bar.outline.set_visible(False)
     ax.axhline(0.0, color="#333333", linewidth=0.8, zorder=0)
     ax.set_xlabel(label(found.names[j], 40) + ("" if present.all() else " (missing on the right)"))

@@ -62,7 +62,7 @@ def tree(model: Any, stage: int = 0, output: int = 0, *, max_depth: int | None =
             for child, answer in ((below, "yes"), (below + 1, "no")):
                 _branch(ax, x, depth, k, int(number[child]), one.missing_side(node) == answer, node == 0, answer, size)
         if own.left[node] >= 0:
-            text = "…" if cut_off[node] else f"{label(one.test(node), 26)}\n{int(own.count[node]):,} rows"
+            text = "…" if cut_off[node] else f"{label(one.test(node, 24), 40)}\n{int(own.count[node]):,} rows"
             face = "white"
         else:
             text = f"{own.value[node]:+.3g}\n{int(own.count[node]):,}"

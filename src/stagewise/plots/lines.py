@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from stagewise.plots.style import (
     DASHES,
     label,
     mark_deciles,
+    mark_levels,
     new_axes,
     output_number,
     pyplot,
@@ -42,6 +44,8 @@ def partial_dependence(
 ) -> Any:
     """Dependence on one column as a line, on two as a heat map with contours; ticks at the deciles of training values.
 
+    Categories are bars, one for each level, from the mean over the levels.
+
     result: a `Dependence`, or a model and `features` (options then go to `inspection.partial_dependence`). output: the
     name or number of one class; all of them are drawn for one column, the last one for two. steps: draw the differences
     from grid point to grid point instead. The dependence at missing values stands apart, on the right.
@@ -55,11 +59,15 @@ def partial_dependence(
         found = found.steps()
     ax = new_axes(ax, 5.0, 3.4)
     chosen = range(len(found.outputs)) if output is None else [output_number(found.outputs, output)]
-    for k in chosen:
-        _line(ax, found, k, found.outputs[k] if len(chosen) > 1 else None)
+    names = found.label(0)
+    if names is not None:
+        _bars(ax, found, list(chosen), names)
+    else:
+        for k in chosen:
+            _line(ax, found, k, found.outputs[k] if len(chosen) > 1 else None)
+        _finish(ax, found.grid[0], found.features[0])
     if len(chosen) > 1:
         ax.legend(frameon=False, fontsize=8, title="class")
-    _finish(ax, found.grid[0], found.features[0])
     if found.steps_only:
         ax.axhline(0.0, color="#333333", linewidth=0.8)
         ax.set_ylabel("step of partial dependence")
@@ -81,6 +89,22 @@ def _line(ax: Any, found: Dependence, k: int, name: str | None) -> None:
         ax.plot(x, y, linewidth=1.8, marker="o" if len(x) < 12 else None, markersize=4, **style)
     for value in values[~present]:
         ax.plot(_missing_place(x), value, marker="D", color=style["color"], markersize=5, linestyle="none")
+
+
+def _bars(ax: Any, found: Dependence, chosen: list[int], names: Sequence[str]) -> None:
+    """One bar for each level, side by side for several outputs; they start at the mean over the levels."""
+    places, width = np.arange(len(names)), 0.8 / len(chosen)
+    for n, k in enumerate(chosen):
+        values = found.values[k]
+        base = 0.0 if found.response == "prediction" else float(values.mean())
+        colour = COLOURS[k % len(COLOURS)]
+        at = places + (n - 0.5 * (len(chosen) - 1)) * width
+        ax.bar(at, values - base, 0.92 * width, bottom=base, color=colour, label=found.outputs[k])
+        if base:
+            ax.axhline(base, color=colour, linewidth=0.8)
+    ax.set_xlabel(label(found.features[0], 40))
+    ax.set_xlim(-0.6, len(names) - 0.4)
+    mark_levels(ax, names)
 
 
 def _missing_place(x: np.ndarray) -> float:
@@ -152,9 +176,10 @@ def curves(result: Curves, *, output: Any = None, max_curves: int = 200, ax: Any
         raise ParameterError("curves draws the result of inspection.individual_curves.")
     ax = new_axes(ax, 5.0, 3.6)
     k = output_number(result.outputs, output)
-    present = ~np.isnan(result.grid)
-    order = np.argsort(result.grid[present], kind="stable")
-    x = result.grid[present][order]
+    grid = result.grid if result.labels is None else np.arange(float(len(result.grid)))
+    present = ~np.isnan(grid)
+    order = np.argsort(grid[present], kind="stable")
+    x = grid[present][order]
     lines = result.values[k][:, present][:, order]
     n = len(lines)
     some = np.unique(np.linspace(0, n - 1, min(n, check_count("max_curves", max_curves, 1))).astype(int))
@@ -164,7 +189,9 @@ def curves(result: Curves, *, output: Any = None, max_curves: int = 200, ax: Any
     if not present.all():
         at_missing = result.values[k][some][:, ~present][:, 0]
         ax.plot(np.full(len(some), _missing_place(x)), at_missing, ".", color=BLUE, alpha=0.3)
-    _finish(ax, result.grid, result.feature)
+    _finish(ax, grid, result.feature)
+    if result.labels is not None:
+        mark_levels(ax, result.labels)
     what = "change of prediction" if result.is_centred else "prediction"
     ax.set_ylabel(f"{what} (raw)" if result.response == "raw" else what)
     ax.legend(frameon=False, fontsize=8)

@@ -9,16 +9,22 @@ import numpy as np
 from stagewise.errors import ParameterError
 from stagewise.inspection.dependence import Dependence
 from stagewise.inspection.dependence import partial_dependence as compute
-from stagewise.plots.style import MAP, label, mark_deciles, new_axes, output_number
+from stagewise.plots.style import MAP, label, mark_deciles, mark_levels, new_axes, output_number
 
 __all__ = ["heat_map", "surface"]
 
 
 def _sorted(found: Dependence, output: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(x, y, z with z[i, j] at x[j], y[i]) in ascending order; missing values are left out."""
+    """(x, y, z with z[i, j] at x[j], y[i]) in ascending order; missing values are left out, of categories kept.
+
+    Categories stand at 0, 1, ... in the order of the grid.
+    """
     z = found.values[output_number(found.outputs, output)]
     axes = []
     for d, axis in enumerate(found.grid):
+        if found.label(d) is not None:
+            axes.append(np.arange(float(len(axis))))
+            continue
         present = np.flatnonzero(~np.isnan(axis))
         if len(present) == 0:
             raise ParameterError(f"the grid of column {found.features[d]!r} has nothing but a missing value to draw.")
@@ -32,13 +38,16 @@ def heat_map(found: Dependence, output: Any, ax: Any) -> Any:
     """Colours and contours, with a colour bar."""
     x, y, z = _sorted(found, output)
     mesh = ax.pcolormesh(x, y, z, cmap=MAP, shading="nearest", rasterized=True)
-    if min(z.shape) > 2 and np.ptp(z) > 0.0:
+    named = [d for d in range(2) if found.label(d) is not None]
+    if min(z.shape) > 2 and np.ptp(z) > 0.0 and not named:
         ax.contour(x, y, z, levels=7, colors="white", linewidths=0.6, alpha=0.8, linestyles="solid")
     bar = ax.figure.colorbar(mesh, ax=ax)
     bar.set_label("partial dependence" if found.response == "raw" else "mean prediction", fontsize=9)
     bar.outline.set_visible(False)
     ax.set_xlabel(label(found.features[0], 40))
     ax.set_ylabel(label(found.features[1], 40))
+    for d in named:
+        mark_levels(ax, found.label(d) or (), "xy"[d])
     mark_deciles(ax, found.deciles)
     return ax
 
@@ -63,5 +72,9 @@ def surface(result: Any, features: Any = None, *, output: Any = None, ax: Any = 
     ax.set_xlabel(label(found.features[0]))
     ax.set_ylabel(label(found.features[1]))
     ax.set_zlabel("partial dependence")
+    for d in range(2):
+        names = found.label(d)
+        if names is not None:
+            mark_levels(ax, names, "xy"[d])
     ax.view_init(elev=28, azim=-130)
     return ax

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from stagewise.errors import MissingExtraError, ParameterError
+from stagewise.inspection.levels import name_of
 
 __all__ = [
     "BLUE",
@@ -18,6 +19,7 @@ __all__ = [
     "ORANGE",
     "label",
     "mark_deciles",
+    "mark_levels",
     "new_axes",
     "note",
     "output_number",
@@ -32,6 +34,8 @@ BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#8A8A8A"
 MAP = "cividis"
 
 _LONGEST = 28
+_MOST_LEVELS = 30  # names on an axis
+_ROOM = 40  # characters side by side on an axis
 
 
 def pyplot() -> Any:
@@ -63,9 +67,21 @@ def label(name: str, longest: int = _LONGEST) -> str:
     return short.replace("$", r"\$")
 
 
-def value_text(value: float) -> str:
-    """A value of a column in few characters."""
+def value_text(value: float, names: Sequence[str] | None = None) -> str:
+    """A value of a column in few characters; names: of the codes of categories."""
+    if names is not None:
+        return label(name_of(names, value), 20)
     return "missing" if np.isnan(value) else f"{value:,.0f}" if 1e4 <= abs(value) < 1e9 else f"{value:.3g}"
+
+
+def mark_levels(ax: Any, names: Sequence[str], axis: str = "x") -> None:
+    """The names of levels at 0, 1, ... on an axis; of many, every second, third ... one."""
+    step = -(-len(names) // _MOST_LEVELS)
+    places = range(0, len(names), step)
+    texts = [label(names[k], 16) for k in places]
+    crowded = axis == "x" and sum(map(len, texts)) > _ROOM
+    options = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"} if crowded else {}
+    getattr(ax, f"set_{axis}ticks")(list(places), texts, **options)
 
 
 def note(ax: Any, text: str) -> None:

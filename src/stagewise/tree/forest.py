@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from stagewise.kernels.lookups import Lookups, Sets, fill_lookups, walk_sets
 from stagewise.kernels.predict import (
     BLOCK,
     TESTS,
@@ -37,13 +38,16 @@ _MOST_LEVELS = 10
 _ROWS_A_THREAD = 2_000_000
 """Row × tree steps that are worth a thread."""
 
+_MOST_ENTRIES = 1 << 23
+"""Entries of all tables of sets: 32 or 64 MB. Models that need more are walked."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Forest:
     """Read-only arrays of all trees; tree t adds to output `walks.output[t]`."""
 
     walks: Walks
-    masks: Masks | None  # None when a tree has more than 64 leaves
+    masks: Masks | None  # None when a tree has more than 64 leaves, or sets would need too large tables
     levels: Levels | None  # None when a tree is not symmetric
 
     @classmethod
@@ -70,13 +74,14 @@ class Forest:
             start=start,
             depth=depth.astype(np.int64),
             output=np.asarray(outputs, np.int64),
+            sets=_sets(trees),
         )
         n_leaves = np.add.reduceat(leaf.astype(np.int64), start[:-1]) if len(trees) else np.empty(0, np.int64)
-        few = len(trees) > 0 and n_leaves.max() <= 64
-        levels = (
-            _levels(walks, joined["depth"].astype(np.int64)) if len(trees) and depth.max() <= _MOST_LEVELS else None
-        )
-        return cls(walks, _masks(walks, n_leaves) if few and levels is None else None, levels)
+        lookups = _lookups(walks)
+        few = len(trees) > 0 and n_leaves.max() <= 64 and lookups is not None
+        shallow = len(trees) > 0 and depth.max() <= _MOST_LEVELS and lookups is not None
+        levels = _levels(walks, joined["depth"].astype(np.int64), lookups) if shallow else None
+        return cls(walks, _masks(walks, n_leaves, lookups) if few and levels is None else None, levels)
 
     @property
     def n_trees(self) -> int:
@@ -89,25 +94,90 @@ class Forest:
         threads = max(1, min(n_threads, n * (last - first) // _ROWS_A_THREAD, n // BLOCK))
         with Team(threads) as team:
             if n < _FEW_ROWS or (self.masks is None and self.levels is None):
-                team.run(predict_walks, X, self.walks, first, last, out)
+                if len(self.walks.sets.subset):
+                    team.run(walk_sets, X, self.walks, first, last, np.empty((0, 0), np.int64), out)
+                else:
+                    team.run(predict_walks, X, self.walks, first, last, out)
                 return
             columns = np.zeros((team.n_threads, 2, X.shape[1], BLOCK), X.dtype)
             if self.levels is not None:
-                words = np.empty((team.n_threads, BLOCK), np.uint32)
-                team.run(predict_levels, X, _as(self.levels, X.dtype), first, last, columns, words, out)
+                codes, words = _scratch(team.n_threads, self.levels.lookups, np.uint32)
+                team.run(predict_levels, X, _as(self.levels, X.dtype), first, last, columns, codes, words, out)
             elif self.masks is not None:
-                words = np.empty((team.n_threads, BLOCK), self.masks.keep.dtype)
-                team.run(predict_masks, X, _as(self.masks, X.dtype), first, last, columns, words, out)
+                codes, words = _scratch(team.n_threads, self.masks.lookups, self.masks.keep.dtype)
+                team.run(predict_masks, X, _as(self.masks, X.dtype), first, last, columns, codes, words, out)
 
     def leaves(self, X: np.ndarray, n_threads: int = 1) -> np.ndarray:
         """(n_rows, n_trees): the node number of each row's leaf."""
         out = np.empty((X.shape[0], self.n_trees), np.int64)
         with Team(max(1, min(n_threads, out.size // _ROWS_A_THREAD))) as team:
-            team.run(tree_leaves, X, self.walks, out)
+            if len(self.walks.sets.subset):
+                team.run(walk_sets, X, self.walks, 0, self.n_trees, out, np.empty((0, 0)))
+            else:
+                team.run(tree_leaves, X, self.walks, out)
         return out
 
 
-def _levels(walks: Walks, node_depth: np.ndarray) -> Levels | None:
+def _scratch(n_threads: int, lookups: Lookups, kind: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Codes and words of a block, for each thread."""
+    return np.zeros((n_threads, len(lookups.column), BLOCK), np.int64), np.empty((n_threads, BLOCK), kind)
+
+
+def _sets(trees: Sequence[Tree]) -> Sets:
+    """The sets of all trees; their numbers follow those of the trees before."""
+    if not any(len(tree.sets) for tree in trees):
+        return Sets(np.empty(0, np.int32), np.zeros(1, np.int64), np.empty(0, np.uint64))
+    subset, before = [], 0
+    for tree in trees:
+        own = tree.subset if len(tree.subset) else np.full(tree.n_nodes, -1, np.int32)
+        subset.append(np.where(own >= 0, own + before, -1))
+        before += len(tree.sets)
+    widths = np.concatenate([np.full(len(tree.sets), tree.sets.shape[1]) for tree in trees])
+    return Sets(
+        np.concatenate(subset).astype(np.int32),
+        np.concatenate(([0], np.cumsum(widths))).astype(np.int64),
+        np.concatenate([tree.sets.ravel() for tree in trees]),
+    )
+
+
+def _lookups(walks: Walks) -> Lookups | None:
+    """Room for the tables of all sets, zeros; None when there is too much of it."""
+    sets, n_trees = walks.sets, len(walks.depth)
+    node = np.flatnonzero(sets.subset >= 0)
+    column, place_of = np.unique(walks.feature[node], return_inverse=True)
+    highest = np.zeros(len(sets.start) - 1, np.int64)  # the first code beyond each set
+    used = np.flatnonzero(sets.words)
+    top = np.frexp((sets.words[used] >> np.uint64(1)).astype(np.float64))[1]  # 0 to 63, at most one too many
+    owner = np.searchsorted(sets.start, used, side="right") - 1
+    np.maximum.at(highest, owner, 64 * (used - sets.start[owner]) + top + 1)
+    size = np.zeros(len(column), np.int64)
+    np.maximum.at(size, place_of, highest[sets.subset[node]])
+    pair = np.unique((np.searchsorted(walks.start, node, side="right") - 1) * max(1, len(column)) + place_of)
+    tree, place = np.divmod(pair, max(1, len(column)))
+    ends = np.cumsum(size[place] + 2)
+    total = int(ends[-1]) if len(ends) else 0
+    if total > _MOST_ENTRIES:
+        return None
+    return Lookups(
+        start=np.searchsorted(tree, np.arange(n_trees + 1)).astype(np.int64),
+        place=place.astype(np.int64),
+        first=(ends - size[place] - 2).astype(np.int64),
+        table=np.zeros(total, np.uint64),
+        column=column.astype(np.int32),
+        size=size,
+    )
+
+
+def _tables(walks: Walks, right: np.ndarray, lookups: Lookups) -> Lookups:
+    """Tables of what `right` says of nodes."""
+    if not len(lookups.table):
+        return lookups
+    own = lookups._replace(table=np.zeros_like(lookups.table))
+    fill_lookups(walks, right, own)
+    return own
+
+
+def _levels(walks: Walks, node_depth: np.ndarray, lookups: Lookups) -> Levels | None:
     """Tests by level, or None when some tree is not symmetric."""
     n_trees, total = len(walks.depth), int(walks.depth.sum())
     levels = Levels(
@@ -118,8 +188,13 @@ def _levels(walks: Walks, node_depth: np.ndarray) -> Levels | None:
         value=np.empty(int((1 << walks.depth).sum())),
         value_start=np.empty(n_trees, np.int64),
         output=np.empty(n_trees, np.int64),
+        lookups=lookups,
     )
-    return levels if level_tables(walks, node_depth, levels) else None
+    right = np.zeros(len(walks.left), np.uint64)
+    if not level_tables(walks, node_depth, levels, right):
+        return None
+    made = _tables(walks, right, lookups)
+    return levels._replace(lookups=made._replace(table=made.table.astype(np.uint32)))
 
 
 def _as(layout: Layout, dtype: np.dtype[Any]) -> Layout:
@@ -132,7 +207,7 @@ def _as(layout: Layout, dtype: np.dtype[Any]) -> Layout:
     return layout._replace(threshold=np.where(above, np.nextafter(near, np.float32(-np.inf)), near))
 
 
-def _masks(walks: Walks, n_leaves: np.ndarray) -> Masks:
+def _masks(walks: Walks, n_leaves: np.ndarray, lookups: Lookups) -> Masks:
     n_trees, n_nodes, total = len(n_leaves), len(walks.left), int(n_leaves.sum())
     n_tests = int(np.maximum(TESTS, -(-(n_leaves - 1) // TESTS) * TESTS).sum())
     masks = Masks(
@@ -143,6 +218,11 @@ def _masks(walks: Walks, n_leaves: np.ndarray) -> Masks:
         value=np.empty(total),
         value_start=np.empty(n_trees, np.int64),
         output=np.empty(n_trees, np.int64),
+        lookups=lookups,
     )
-    leaf_masks(walks, np.empty(n_nodes, np.int64), masks, np.empty(n_nodes, np.int64))
-    return masks if n_leaves.max() > 32 else masks._replace(keep=masks.keep.astype(np.uint32))
+    right = np.zeros(n_nodes, np.uint64)
+    leaf_masks(walks, np.empty(n_nodes, np.int64), masks, np.empty(n_nodes, np.int64), right)
+    lost = _tables(walks, right, lookups)
+    kind = np.uint64 if n_leaves.max() > 32 else np.uint32
+    kept = lost._replace(table=(~lost.table).astype(kind))
+    return masks._replace(keep=masks.keep.astype(kind), lookups=kept)

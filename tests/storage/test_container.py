@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from stagewise.errors import InputError
-from stagewise.files.container import FORMAT, MAGIC, Content, Section, pack, unpack
+from stagewise.storage.container import FORMAT, MAGIC, Content, Section, pack, unpack
 
 pytestmark = pytest.mark.nojit
 

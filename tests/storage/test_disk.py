@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from stagewise.errors import InputError
-from stagewise.files import disk
-from stagewise.files.disk import read_file, replace_file
+from stagewise.storage import disk
+from stagewise.storage.disk import read_file, replace_file
 
 
 def test_written_read_replaced(tmp_path):
@@ -70,7 +70,7 @@ def test_a_full_disk_leaves_the_old_file(tmp_path):
     path.write_bytes(b"old")
     code = (
         "import resource, signal, sys\n"
-        "from stagewise.files.disk import replace_file\n"
+        "from stagewise.storage.disk import replace_file\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))\n"
         "try: replace_file(sys.argv[1], bytes(1_000_000))\n"

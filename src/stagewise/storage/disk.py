@@ -6,11 +6,12 @@ import contextlib
 import os
 import secrets
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 from stagewise.errors import InputError
 
-__all__ = ["STALE", "read_file", "replace_file"]
+__all__ = ["STALE", "read_file", "replace_file", "replacing"]
 
 STALE = ".tmp"
 """Ending of a file that is being written. One that a killed process left can be removed."""
@@ -46,6 +47,25 @@ def replace_file(path: str | os.PathLike[str], data: bytes) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
+        beside.replace(target)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
+    _sync_folder(target.parent)
+
+
+@contextlib.contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """A path beside `path` to write a file to, piece by piece; when the block ends without an error it is made durable
+    and moved there, else it is removed and what was there stays."""
+    target = Path(os.path.realpath(path))
+    if target.is_dir():
+        raise InputError(f"{os.fspath(path)} is a folder; name a file in it.")
+    beside = target.parent / f".{target.name}.{secrets.token_hex(8)}{STALE}"
+    try:
+        yield beside
+        with open(beside, "rb") as file:  # noqa: PTH123
+            os.fsync(file.fileno())
         beside.replace(target)
     except BaseException:
         beside.unlink(missing_ok=True)
