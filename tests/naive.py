@@ -19,6 +19,7 @@ import numpy as np
 from scipy import special
 from scipy.interpolate import BSpline
 
+import naive_entries
 import naive_paths
 
 MISSING = 255  # the bin code of a missing value
@@ -829,6 +830,11 @@ TWINS: dict[str, Callable[..., Any]] = {
     "dependence.reach_shares": naive_paths.reach_shares,
     "effects.component_tables": naive_paths.component,
     "effects.row_effects": naive_paths.row_effects,
+    "entries.assign_bundles": naive_entries.assign_bundles,
+    "entries.entry_codes": naive_entries.entry_codes,
+    "entries.entry_cuts": naive_entries.entry_cuts,
+    "entries.fill_rows": naive_entries.fill_rows,
+    "entries.write_bundles": naive_entries.write_bundles,
     "exact.hash_threshold_counts": hash_threshold_counts,
     "exact.hash_values": hash_values,
     "exact.mix_rows": mix_rows,

@@ -369,13 +369,6 @@ def test_empty():
         read_table([])
 
 
-@pytest.mark.parametrize("kind", ["csr_matrix", "csc_array", "coo_matrix", "lil_array", "dok_array", "bsr_array"])
-def test_sparse(kind):
-    sparse = pytest.importorskip("scipy.sparse")
-    with pytest.raises(InputTypeError, match=r"[Ss]parse.*toarray"):
-        read_table(getattr(sparse, kind)(np.eye(3)))
-
-
 # ------------------------------------------------------------------------------------------------- frames: reading
 
 

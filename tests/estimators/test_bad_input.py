@@ -155,12 +155,6 @@ def test_bad_frames():
         R().fit(mixed, Y)
 
 
-def test_sparse_matrices():
-    sparse = pytest.importorskip("scipy.sparse")
-    with pytest.raises(TypeError, match="Sparse data was passed for X, but dense data is required"):
-        R().fit(sparse.csr_matrix(X), Y)
-
-
 @both
 def test_other_columns_at_predict(kind):
     pd = pytest.importorskip("pandas")

@@ -31,7 +31,8 @@ def _cut_of(tree: Tree, dataset: Dataset) -> np.ndarray:
     for k in np.flatnonzero(by_threshold).tolist():
         own, threshold = dataset.cuts[tree.feature[k]], tree.threshold[k]
         cut[k] = np.searchsorted(own, threshold)
-        if cut[k] == len(own) or own[cut[k]] != threshold:
+        everything = cut[k] == len(own) and threshold == np.inf  # only missing values go right
+        if not everything and (cut[k] == len(own) or own[cut[k]] != threshold):
             raise InputError(
                 f"the model splits column {tree.feature[k]} at {threshold:.6g}, which is no cut point of this Dataset: "
                 "bins cannot tell its rows apart there. Pass X itself, or train on this Dataset, or bin X with "

@@ -125,7 +125,8 @@ def assign_bundles(start, rows, codes, default, size, order, most, marks, out):
     Columns come in the given order. One joins the bundle of the column before it, else the oldest open one, in which at
     most `most` rows in all are off their default twice, and which has room for its `size` codes (254 in all); a
     column of more codes, or of size -1, stays alone. marks: zeros (n_rows, WORDS), scratch; bit q of a row is set when
-    bundle q of those open has it. A bundle that is full, in codes or in rows, is closed.
+    bundle q of those open has it. A bundle without a code left is closed, and so is one without a row left when no row
+    may be off twice.
     """
     n_rows, slots = marks.shape[0], 64 * marks.shape[1]
     name, codes_left = np.full(slots, -1, np.int64), np.zeros(slots, np.int64)
@@ -167,7 +168,7 @@ def assign_bundles(start, rows, codes, default, size, order, most, marks, out):
         codes_left[chosen] -= size[j]
         spent[chosen] += meets[chosen]
         rows_left[chosen] -= count - meets[chosen]
-        if codes_left[chosen] == 0 or rows_left[chosen] <= most:
+        if codes_left[chosen] == 0 or (most == 0 and rows_left[chosen] == 0):
             close_bundle(chosen, start, rows, members, tail, marks)
             name[chosen] = -1
             continue
