@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 import naive
-from kernels.build import Case, backend_of, every_team, grow_tree, pack, same_tree, twin_tree
+from kernels.build import Case, backend_of, every_team, from_python, grow_tree, pack, same_tree, twin_tree
 from stagewise.data.bundling import Codes, find_bundles, laid_out, unbundled
 from stagewise.kernels.bundles import MIXED, PLAIN, SINGLE, WITH_MISSING
 from stagewise.kernels.histogram import Bins
 from stagewise.kernels.predict import add_tree_binned, label_binned
+from stagewise.kernels.split import column_threshold
 from stagewise.kernels.team import Team
 
 ALL = np.empty(0, np.uint32)
@@ -121,3 +122,13 @@ def test_codes_come_back():
             case, bins = case_of(seed, kind=kind)
             assert len(bins.n_bins) < len(case.n_bins)
             np.testing.assert_array_equal(unbundled(bins).by_column, case.codes.T)
+
+
+@pytest.mark.parametrize("wanted", [1, 2, 300, 699])
+def test_columns_are_drawn_from_many(wanted):
+    """Byte by byte the same columns as by sorting."""
+    eligible = np.random.default_rng(0).random(1000) < 0.7
+    wanted = min(wanted, int(eligible.sum()))
+    key = 0x9E3779B97F4A7C15
+    got = int(from_python(column_threshold)(np.uint64(key), 1000, eligible, wanted))
+    assert got == sorted(naive.splitmix64(key, j) for j in np.flatnonzero(eligible).tolist())[wanted - 1]

@@ -7,7 +7,8 @@ all of them are at their defaults; around it lies a range of codes for each memb
              bins of a         bin of b     base         ...              members by ascending feature number
 
 Almost every row has the base code of almost every column. With code 0 for it everywhere, the entries that histograms
-add to lay 2,048 bytes apart, which a first-level cache cannot hold: an addition took ten times as long.
+add to lay 2,048 bytes apart, which a first-level cache cannot hold: 30 trees on 90 bundles of 200,000 rows took 2.2 s
+on one thread and 1.9 s on two, and with base codes in different cache lines 0.7 s and 0.4 s (Zen 4).
 
 A feature with one code in its range (a 0/1 column) is known from its entry alone. With running sums S over the codes, T
 the whole node, the range lo .. last of a feature with n bins and default bin d, what lies left of the split after bin b

@@ -47,6 +47,10 @@ NOT_SEEN = 2
 """MISSING_LEFT of a split where nothing was missing: the side is chosen later, by the number of rows."""
 
 
+_MANY = 256
+"""Columns from which on hashes are counted by bytes."""
+
+
 class Limits(NamedTuple):
     """What a split must satisfy. Weights and gradients are relative to the stage's peaks (see `exact.Packing`)."""
 
@@ -202,8 +206,30 @@ def noise(G, H, C, packing):
 
 
 @device
+def nth_hash(key, n_columns, eligible, wanted):
+    """The same for many columns: byte by byte, in 8 looks at all hashes instead of 64."""
+    never_inline()
+    prefix, left, counts = np.uint64(0), np.int64(wanted), np.zeros(256, np.int64)
+    for d in range(7, -1, -1):
+        shift = np.uint64(8 * d)
+        counts[:] = 0
+        for j in range(n_columns):
+            h = mix(key, j) >> shift
+            if eligible[j] and (d == 7 or h >> np.uint64(8) == prefix):
+                counts[h & np.uint64(255)] += 1
+        b = 0
+        while b < 255 and counts[b] < left:
+            left -= counts[b]
+            b += 1
+        prefix = (prefix << np.uint64(8)) | np.uint64(b)
+    return prefix
+
+
+@device
 def column_threshold(key, n_columns, eligible, wanted):
     """The hash below or at which exactly `wanted` eligible columns lie: those are considered."""
+    if n_columns > _MANY:
+        return nth_hash(key, n_columns, eligible, wanted)
     low, high = np.uint64(0), np.uint64(0xFFFFFFFFFFFFFFFF)
     while low < high:
         middle = low + (high - low) // np.uint64(2)
