@@ -183,6 +183,24 @@ def test_a_bundled_dataset_on_disk(tmp_path):
     np.testing.assert_array_equal(models[1].predict(again), models[0].predict(X))
 
 
+def test_sparse_batches(tmp_path):
+    X = table(10)
+    y = target(X, 10)
+    data = sw.Dataset.from_batches([(X[:100], y[:100]), (X[100:], y[100:])])
+    models = [sw.GradientBoostingRegressor(n_estimators=4).fit(own) for own in (data, sw.Dataset(X, y))]
+    assert file_of(models[0], tmp_path / "a") == file_of(models[1], tmp_path / "b")
+
+
+def test_rows_of_a_bundled_dataset(tmp_path):
+    X = table(11)
+    y, rows = target(X, 11), np.random.default_rng(11).permutation(300)[:200]
+    models = [
+        sw.GradientBoostingRegressor(n_estimators=4).fit(sw.Dataset(own, y).subset(rows)) for own in (X, X.toarray())
+    ]
+    assert file_of(models[0], tmp_path / "a") == file_of(models[1], tmp_path / "b")
+    np.testing.assert_array_equal(models[0].predict(sw.Dataset(X, y)), models[0].predict(X))
+
+
 def test_the_width_must_fit():
     X = table(9)
     model = sw.GradientBoostingRegressor(n_estimators=2).fit(X, target(X, 9))

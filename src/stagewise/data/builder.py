@@ -195,7 +195,9 @@ def _in_sets(schema: Schema) -> Iterator[tuple[int, Levels]]:
 
 def _read(batch: Batch, like: Schema | None, categorical: Any = None) -> Table:
     with within(batch.where):
-        return read_table(batch.X, like=like, categorical=categorical, estimator_name="the first batch")
+        table = read_table(batch.X, like=like, categorical=categorical, estimator_name="the first batch")
+        # on disk every column has its own codes: a batch of a sparse matrix is taken as a dense one
+        return table if table.entries is None else replace(table, matrix=table.to_matrix(), entries=None)
 
 
 def _look(source: Source, plan: Plan) -> _Looked:
