@@ -3,9 +3,9 @@
     cells (texts or numbers)  ->  learn  ->  Levels, level numbers        at fit
     cells                     ->  Levels.encode  ->  floats               at prediction
 
-A level table belongs to the model. Its order is that of the levels themselves (text by code point, numbers by size), so
-codes depend neither on the container nor on the order of a category table. Truth values are the numbers 0 and 1. Entries
-of a category table that no row uses are no levels.
+A level table belongs to the model. Its order is that of the levels themselves (text by code point, numbers by size),
+so codes depend neither on the container nor on the order of a category table. Truth values are the numbers 0 and 1.
+Entries of a category table that no row uses are no levels.
 
 Every level has a code of its own up to 255 of them. Beyond that the 254 most frequent ones have (ties: the first in
 order), and the others share one.
@@ -34,6 +34,7 @@ __all__ = [
     "choose_columns",
     "column_cells",
     "learn",
+    "level_index",
     "pooled",
 ]
 
@@ -75,6 +76,10 @@ class Levels:
     def n_codes(self) -> int:
         """Codes are 0 .. n_codes - 1."""
         return int(self.numbers.max()) + 1 if len(self.numbers) and not self.by_target else 0
+
+    def numbered(self) -> Levels:
+        """The same levels with their places as numbers; -2 for what was not seen."""
+        return Levels(self.values, np.arange(len(self.values), dtype=np.float64), True, -2.0)
 
     @property
     def is_text(self) -> bool:
@@ -140,6 +145,11 @@ def pooled(levels: Levels, counts: npt.NDArray[np.integer[Any]]) -> Levels:
         own = np.sort(np.argsort(-counts.astype(np.int64), kind="stable")[: MOST_CODES - 1])
         codes[own] = np.arange(len(own))
     return Levels(levels.values, codes)
+
+
+def level_index(cells: Floats) -> npt.NDArray[np.int32]:
+    """Level numbers (n_rows,) as integers: -1 where missing, -2 where not seen (which `Levels.numbered` gives -2)."""
+    return np.where(np.isnan(cells), -1, cells).astype(np.int32)
 
 
 # --- reading cells ---------------------------------------------------------------------------------------------------
@@ -213,8 +223,8 @@ def choose_columns(given: Any, names: Sequence[str] | None, n_columns: int) -> f
     listed = np.asarray(given).tolist() if not isinstance(given, (list, tuple)) else list(given)
     if isinstance(given, str) or not isinstance(listed, list):
         raise ParameterError(
-            f"categorical_features={given!r} must be {FROM_DTYPE!r}, None, or a list of names or numbers of columns, or a "
-            "mask with True for each of them."
+            f"categorical_features={given!r} must be {FROM_DTYPE!r}, None, or a list of names or numbers of columns, "
+            "or a mask with True for each of them."
         )
     if all(isinstance(own, (bool, np.bool_)) for own in listed) and listed:
         if len(listed) != n_columns:
