@@ -44,9 +44,9 @@ _EXACT = 2.0**53  # integers beyond are not told apart by float64
 
 
 class Texts(NamedTuple):
-    """A column of text: row i has table[index[i]]."""
+    """A column of text: row i has table[entry[i]]."""
 
-    index: npt.NDArray[np.int64]  # (n_rows,), -1 where missing
+    entry: npt.NDArray[np.int64]  # (n_rows,), -1 where missing
     table: list[str]  # entries may repeat, and need not be used
 
 
@@ -94,20 +94,20 @@ class Levels:
     def _number_of(self) -> dict[str, float]:
         return dict(zip(self.values.tolist(), self.numbers.tolist(), strict=True))
 
-    def encode(self, cells: Cells, name: str) -> Floats:
+    def encode(self, cells: Cells, name: str) -> npt.NDArray[Any]:
         """Codes (float32) or statistics (float64) of cells.
 
         Numbers where training had text, or text where it had numbers, are an error; `name` says whose.
         """
         kind = np.float64 if self.by_target else np.float32
         if isinstance(cells, Texts):
-            if len(self.values) and not self.is_text and (cells.index >= 0).any():
+            if len(self.values) and not self.is_text and (cells.entry >= 0).any():
                 raise InputError(
                     f"{name} held numbers as categories in training, and holds text now, such as "
-                    f"{cells.table[int(cells.index.max())][:40]!r}; convert it with .astype(float)."
+                    f"{cells.table[int(cells.entry.max())][:40]!r}; convert it with .astype(float)."
                 )
-            find = self._number_of.get if self.is_text else {}.get
-            return np.array([*(find(text, self.unseen) for text in cells.table), np.nan], kind)[cells.index]
+            known = self._number_of if self.is_text else {}
+            return np.array([*(known.get(text, self.unseen) for text in cells.table), np.nan], kind)[cells.entry]
         missing = np.isnan(cells)
         if self.is_text and not missing.all():
             raise InputError(
@@ -124,7 +124,7 @@ class Levels:
 def learn(cells: Cells) -> tuple[Levels, Floats]:
     """The level table of a training column, and the number of each cell's level in it (NaN where missing)."""
     if isinstance(cells, Texts):
-        used = np.bincount(cells.index[cells.index >= 0], minlength=len(cells.table)) > 0
+        used = np.bincount(cells.entry[cells.entry >= 0], minlength=len(cells.table)) > 0
         distinct = sorted({text for text, own in zip(cells.table, used.tolist(), strict=True) if own})
         values = np.empty(len(distinct), object)
         values[:] = distinct
@@ -155,13 +155,13 @@ def level_index(cells: Floats) -> npt.NDArray[np.int32]:
 # --- reading cells ---------------------------------------------------------------------------------------------------
 
 
-def cells_of(entries: Sequence[Any], index: npt.NDArray[np.integer[Any]], name: str) -> Cells:
+def cells_of(entries: Sequence[Any], index: npt.NDArray[Any], name: str) -> Cells:
     """The cells of a column that is stored as a table of entries and, for each row, the number of its entry (-1: none).
 
     Entries that no row uses are not looked at. Entries that are neither text nor numbers (intervals, dates) are known
     by their text.
     """
-    index = index.astype(np.int64)
+    index = np.asarray(index, np.int64)
     used = np.bincount(index[index >= 0], minlength=len(entries)) > 0
     absent = np.array([is_missing(type(own)) or own != own for own in entries], dtype=bool)
     if absent.any():
@@ -171,9 +171,10 @@ def cells_of(entries: Sequence[Any], index: npt.NDArray[np.integer[Any]], name: 
     if not chosen:
         return Texts(np.full(len(index), -1, np.int64), [])
     if all(numeric):
-        values = np.full(len(entries) + 1, np.nan)
+        values: npt.NDArray[np.float64] = np.full(len(entries) + 1, np.nan)
         values[:-1][used & ~absent] = exact_numbers(np.array(chosen, object), name)
-        return values[index]
+        floats: npt.NDArray[np.float64] = values[index]
+        return floats
     if any(numeric):
         number, text = chosen[numeric.index(True)], chosen[numeric.index(False)]
         raise InputError(

@@ -35,7 +35,7 @@ class Crowd(NamedTuple):
     """All levels of a column, and the one of each row."""
 
     levels: Levels
-    index: np.ndarray  # int32 (n_rows,), -1 where missing, -2 for a level that is not among them
+    level: np.ndarray  # int32 (n_rows,), -1 where missing, -2 for a level that is not among them
 
 
 class Dataset:
@@ -87,19 +87,19 @@ class Dataset:
         """
         levels, cuts, marginals = list(self.schema.levels), list(self.cuts), list(self.marginals)
         n_bins, by_column = self.bins.n_bins.copy(), self.bins.by_column.copy()
-        made = {}
+        made: dict[int, tuple[Levels, np.ndarray]] = {}
         for j, (own, index) in crowds.items():
             found = target_statistics(np.maximum(index, -1), len(own.values), y, weight, training)
             same = np.array_equal(found.levels, own.numbers) and found.prior == own.unseen
             if own.by_target and not same:
                 rows = np.concatenate([own.numbers, [own.unseen, np.nan]])[index]
                 found = found._replace(rows=rows, levels=own.numbers, prior=own.unseen)
-            levels[j] = Levels(own.values, found.levels, True, found.prior)
+            made[j] = Levels(own.values, found.levels, True, found.prior), found.rows
+            levels[j] = made[j][0]
             alone = Table(None, (found.rows,), None, self.n_rows, 1)
             (cuts[j],), (marginals[j],) = find_cuts(alone, self.sample_weight, self.max_bins, n_jobs)
             binned = bin_table(alone, (cuts[j],), n_jobs)
             n_bins[j], by_column[j] = binned.n_bins[0], binned.by_column[0]
-            made[j] = levels[j], found.rows
         changed = copy(self)
         changed.schema = replace(self.schema, levels=tuple(levels))
         changed.cuts, changed.marginals = tuple(cuts), tuple(marginals)
@@ -150,7 +150,8 @@ def _divided(
     table: Table, weight: np.ndarray | None, max_bins: int, n_threads: int
 ) -> tuple[tuple[np.ndarray, ...], tuple[Marginal, ...]]:
     """Cut points and distribution of every column. Codes have a bin each, whatever max_bins says."""
-    cuts, marginals = map(list, find_cuts(table, weight, max_bins, n_threads))
+    found = find_cuts(table, weight, max_bins, n_threads)
+    cuts, marginals = list(found[0]), list(found[1])
     whole = None if weight is None else integer_weights(weight)
     for j in np.flatnonzero(table.schema.in_sets).tolist():
         levels, cells = table.levels[j], table.column(j)

@@ -59,7 +59,7 @@ def target_statistics(
     prior = float(int(sums.sum()) * sum_unit / (int(weights.sum()) * weight_unit))
 
     def mean(total: np.ndarray, share: np.ndarray) -> np.ndarray:
-        return (total * sum_unit + STRENGTH * prior) / (share * weight_unit + STRENGTH)  # type: ignore[no-any-return]
+        return (total * sum_unit + STRENGTH * prior) / (share * weight_unit + STRENGTH)
 
     hashes = np.empty(n, np.uint64)
     hash_values(stream_key(0, _PURPOSE), 0, hashes)

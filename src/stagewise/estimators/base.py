@@ -112,7 +112,7 @@ class BaseGradientBoosting(TableEstimator):
         rows = _NO_ROWS
         if eval_set is None and params.patience is not None and self.validation_fraction is not None:
             rows, skip = self._split_validation(target, skip, params.seed)
-        crowds = self._crowds(dataset, table, before, loss)
+        crowds = self._crowds(dataset, table, before, loss, tree)
         if crowds:
             dataset, made = dataset.by_target(crowds, target, weight, ~skip, n_jobs)
             table = None if table is None else table.with_columns(made)
@@ -152,7 +152,8 @@ class BaseGradientBoosting(TableEstimator):
 
     def _read_new(self, X: Any) -> Table:
         """As `_read_table`; a model to go on from brings its level tables, and a column stays what it was there."""
-        first = self._first or (self if self.warm_start and hasattr(self, "model_") else None)
+        going_on = self.warm_start and hasattr(self, "model_")
+        first: Any = self if self._first is None and going_on else self._first
         if first is None:
             return super()._read_new(X)
         schema: Schema = getattr(first, "model_", first).schema
@@ -249,7 +250,9 @@ class BaseGradientBoosting(TableEstimator):
 
     # --- categories --------------------------------------------------------------------------------------------------
 
-    def _crowds(self, dataset: Dataset, table: Table | None, before: Model | None, loss: Loss) -> dict[int, Crowd]:
+    def _crowds(
+        self, dataset: Dataset, table: Table | None, before: Model | None, loss: Loss, tree: TreeParams
+    ) -> dict[int, Crowd]:
         """The columns that get target statistics, with their levels."""
         if before is not None:  # they stay what they were
             if table is None:
@@ -264,7 +267,7 @@ class BaseGradientBoosting(TableEstimator):
                 raise ParameterError(
                     'category_encoding="target" needs one output; with more than two classes use "auto" or "sets".'
                 )
-            chosen = np.flatnonzero(dataset.schema.in_sets & (dataset.bins.n_bins > TreeParams.max_onehot)).tolist()
+            chosen = np.flatnonzero(dataset.schema.in_sets & (dataset.bins.n_bins > tree.max_onehot)).tolist()
         elif self.category_encoding == "auto" and loss.n_outputs == 1:
             chosen = dataset.crowds
         return {j: dataset.crowd(j) for j in chosen}

@@ -166,7 +166,7 @@ def write_set(sums, size, n, found, heavier_left, out):
 @device
 def ordered(sums, n, least):
     """How many codes `order_levels` put in order."""
-    size = 0
+    size = np.int64(0)
     for b in range(n + 1):
         size += np.int64(sums[COUNT, b] >= least)
     return size
