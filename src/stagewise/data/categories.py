@@ -40,7 +40,7 @@ __all__ = [
 
 FROM_DTYPE = "from_dtype"
 MOST_CODES = 255
-_EXACT = 2.0**53  # integers beyond are not told apart by float64
+_EXACT = 2.0**53  # integers from here on are not all told apart by float64
 
 
 class Texts(NamedTuple):
@@ -192,10 +192,10 @@ def exact_numbers(values: npt.NDArray[Any], name: str) -> npt.NDArray[np.float64
     """Numbers (n,) as float64 levels; an error for integers that float64 does not tell apart."""
     floats = to_floats(values, name, "").astype(np.float64)
     if values.dtype.kind in "iuO":
-        for k in np.flatnonzero(np.abs(floats) > _EXACT).tolist():
+        for k in np.flatnonzero(np.abs(floats) >= _EXACT).tolist():
             if isinstance(values[k], (int, np.integer)):
                 raise InputError(
-                    f"{name} has the integer {values[k]} as a category; beyond 2**53 integers are not told apart. Make "
+                    f"{name} has the integer {values[k]} as a category; from 2**53 on integers are not told apart. Make "
                     "it text, with .astype(str)."
                 )
     return floats + 0.0  # -0.0 is 0.0
