@@ -780,9 +780,11 @@ def class_sums(node: np.ndarray, code: np.ndarray, weight: np.ndarray, n_nodes: 
     return np.array([[*own, int((node == m).sum())] for m, own in enumerate(out)])
 
 
-def class_splits(bins: np.ndarray, code: np.ndarray, weight: np.ndarray, n_classes: int, min_rows: int) -> list[Any]:
+def class_splits(
+    bins: np.ndarray, code: np.ndarray, weight: np.ndarray, n_classes: int, min_rows: int, by_code: bool = False
+) -> list[Any]:
     """(gain, cut, side of missing values) of every split of one node by one column; gain is the decrease of the
-    weighted Gini impurity, a Fraction."""
+    weighted Gini impurity, a Fraction. by_code: one code against the rest, missing values being a code."""
 
     def gini(rows: np.ndarray) -> Fraction:
         parts = [sum(int(w) for w in weight[rows & (code == k)]) for k in range(n_classes)]
@@ -790,6 +792,13 @@ def class_splits(bins: np.ndarray, code: np.ndarray, weight: np.ndarray, n_class
 
     everything, missing = np.ones(len(bins), bool), bins == MISSING
     found = []
+    if by_code:
+        for own in sorted(set(bins.tolist())):
+            left = bins == own
+            if min(left.sum(), (~left).sum()) >= min_rows:
+                side = NOT_SEEN if not missing.any() else LEFT if own == MISSING else RIGHT
+                found.append((gini(everything) - gini(left) - gini(~left), own, side))
+        return found
     for cut in sorted(set(bins[~missing].tolist())):
         for side in (RIGHT, LEFT) if missing.any() else (NOT_SEEN,):
             left = ((bins <= cut) & ~missing) | (missing & (side == LEFT))

@@ -208,7 +208,7 @@ def test_two_and_three_classes():
     frame, y = make()
     for labels in (y > 0, np.digitize(y, [-1, 1])):
         model = GradientBoostingClassifier(n_estimators=10).fit(frame, labels)
-        assert model.score(frame, labels) > 0.7
+        assert model.score(frame, labels) > np.bincount(labels).max() / N + 0.1
         by_target = [own is not None and own.by_target for own in model.model_.schema.levels]
         assert by_target == [False, False, False, len(np.unique(labels)) == 2]
     with pytest.raises(ParameterError, match='"target" needs one output'):
@@ -228,10 +228,10 @@ def test_two_and_three_classes():
 )
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_the_family_takes_categories_where_its_learner_is_our_tree(model, n_classes):
-    frame, y = make(1500)
-    labels = (y > 0).astype(int) if n_classes == 2 else np.digitize(y, [-1, 1])
-    fitted = model.fit(frame, labels)
-    assert fitted.score(frame, labels) > np.bincount(labels).max() / len(labels)
+    frame = make(1500)[0]
+    labels = frame["some"].cat.codes.to_numpy() % n_classes  # a set of levels for each class
+    fitted = model.set_params(n_estimators=40).fit(frame, labels)
+    assert fitted.score(frame, labels) > np.bincount(labels).max() / len(labels) + 0.1
     np.testing.assert_array_equal(loads(dumps(fitted)).predict(pl.from_pandas(frame)), fitted.predict(frame))
 
 

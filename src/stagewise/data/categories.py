@@ -195,8 +195,8 @@ def exact_numbers(values: npt.NDArray[Any], name: str) -> npt.NDArray[np.float64
         for k in np.flatnonzero(np.abs(floats) >= _EXACT).tolist():
             if isinstance(values[k], (int, np.integer)):
                 raise InputError(
-                    f"{name} has the integer {values[k]} as a category; from 2**53 on integers are not told apart. Make "
-                    "it text, with .astype(str)."
+                    f"{name} has the integer {values[k]} as a category; from 2**53 on integers are not told apart. "
+                    "Make it text, with .astype(str)."
                 )
     return floats + 0.0  # -0.0 is 0.0
 
