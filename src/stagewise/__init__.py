@@ -19,7 +19,7 @@ from stagewise.errors import (
 )
 
 if TYPE_CHECKING:
-    from stagewise import inspection, plots
+    from stagewise import inspection, plots, report
     from stagewise.data.dataset import Dataset
     from stagewise.estimators.adaboost import AdaBoostClassifier
     from stagewise.estimators.anylearner import StagewiseClassifier, StagewiseRegressor
@@ -67,6 +67,7 @@ __all__ = [
     "inspection",
     "load",
     "plots",
+    "report",
     "save",
 ]
 
@@ -94,7 +95,7 @@ _HOMES = {
     "save": "stagewise.io.format",
 }
 
-_ROOMS = ("inspection", "plots")
+_ROOMS = ("inspection", "plots", "report")
 
 
 def __getattr__(name: str) -> Any:

@@ -65,7 +65,7 @@ def label(name: str, longest: int = _LONGEST) -> str:
 
 def value_text(value: float) -> str:
     """A value of a column in few characters."""
-    return "missing" if np.isnan(value) else f"{value:,.0f}" if 1e4 <= abs(value) < 1e9 else f"{value:.3g}"
+    return "missing" if np.isnan(value) else f"{value:,.0f}" if 1e4 <= abs(value) < 1e9 else f"{value:.4g}"
 
 
 def note(ax: Any, text: str) -> None:
