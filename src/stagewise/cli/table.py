@@ -104,7 +104,7 @@ def _say_absent(choice: Choice, name: str, columns: Sequence[str]) -> str:
     message = f"{choice.path} has no column {name!r}"
     if len(columns) == 1 and (between := next((mark for mark in ";\t|" if mark in columns[0]), None)):
         shown = "\\t" if between == "\t" else between
-        return f"{message}, only one named {columns[0]!r}: is it divided by {shown!r}? Then add --delimiter '{shown}'."
+        return f"{message}, only one named {columns[0]!r}: is it divided by '{shown}'? Then add --delimiter '{shown}'."
     some = ", ".join(repr(own) for own in columns[:8]) + (", ..." if len(columns) > 8 else "")
     return f"{message}; it has {some}."
 

@@ -154,21 +154,26 @@ def _verdict(summary: dict[str, Any]) -> str | None:
 def _confusion(names: Sequence[str], counts: Sequence[Sequence[float]]) -> str:
     """Rows are the truth; the shade is the share of the row."""
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in names)
+    many = " many" if len(names) > 8 else ""
     lines = []
     for name, line in zip(names, counts, strict=True):
         total = sum(line) or 1.0
         cells = "".join(
             f'<td style="background: rgba(var(--wash), {0.62 * own / total:.3f})" '
-            f'title="{own / total:.1%} of {escape(name)}">{own:,.0f}</td>'
+            f'title="{own / total:.1%} of {escape(name)}">{_count(own)}</td>'
             for own in line
         )
         lines.append(f'<tr><th scope="row">{escape(name)}</th>{cells}</tr>')
     return (
-        '<div class="scroll" tabindex="0" role="region" aria-label="Confusion"><table class="confusion">'
+        f'<div class="scroll" tabindex="0" role="region" aria-label="Confusion"><table class="confusion{many}">'
         "<caption>One line for each true class, one column for each class that was said</caption>"
         f'<thead><tr><td class="axis" style="border: 0">truth ↓ said →</td>{head}</tr></thead>'
         f"<tbody>{''.join(lines)}</tbody></table></div>\n"
     )
+
+
+def _count(own: float) -> str:
+    return f"{own:,.0f}" if own else '<span class="tops">0</span>'
 
 
 def _trees(summary: dict[str, Any]) -> str | None:

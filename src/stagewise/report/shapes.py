@@ -94,8 +94,8 @@ def dependence(subject: Subject, columns: list[int]) -> dict[str, Any] | None:
 
         values = own.values[output or 0]
         ends = f"from {values.min():.4g} to {values.max():.4g}"
-        pictures.append(picture(f"dependence{k}", f"Partial dependence on {own.features[0]}, {ends}.", draw, 4.1, 3.0))
-    of = "" if output is None else f" for {subject.outputs[output]}"
+        pictures.append(picture(f"dependence{k}", f"Partial dependence on {own.features[0]}, {ends}.", draw, 3.4, 2.6))
+    of = "" if output is None else f" for class {subject.outputs[output]}"
     words = (
         f"The average prediction{of}, on the scale of the model{_scale(subject)}, when one column is set to a value "
         "and all others stay as they are. Marks at the bottom are the deciles of the training values. All on one scale."
@@ -142,7 +142,7 @@ def pair(subject: Subject, links: Interactions) -> dict[str, Any] | None:
         )  # fmt: skip
     except StagewiseError:
         drawn = None
-    of = f" for {links.outputs[best]}" if len(links.outputs) > 1 else ""
+    of = f" for class {links.outputs[best]}" if len(links.outputs) > 1 else ""
     words = (
         f"{one} and {other} interact most{of}: what one does depends on the other. H is the share of their joint "
         f"effect that is not a sum of two separate ones ({h:.2f} here); strength is the size of that part."
@@ -169,7 +169,7 @@ def attributions(subject: Subject, X: Any) -> dict[str, Any]:
 
     alt = f"SHAP values of {len(found.values):,} rows; mean sizes: {some}."
     pictures = [picture("shap", alt, summary, 9.6, 0.9 + 0.34 * shown)]
-    which = (f" for {found.outputs[k]}" if found.outputs[k] else "") if not several else ""
+    which = f" for class {found.outputs[k]}" if found.outputs[k] and not several else ""
     words = (
         "Bars: the mean size of what a column adds to a prediction, class by class."
         if several

@@ -16,7 +16,7 @@ __all__ = ["verdict"]
 
 _FEW_CLASSES = 8  # of more, curves only hide each other
 _LEVELS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
-_SIZE = (5.0, 4.1)
+_SIZE, _SMALL = (5.0, 4.0), (3.5, 3.4)  # two and three in a line
 
 
 def verdict(subject: Subject, X: Any, y: Any, sample_weight: Any, own: Predicted) -> dict[str, Any]:
@@ -58,7 +58,7 @@ def _classes(subject: Subject, X: Any, y: Any, weight: Any, own: Predicted) -> d
             draw(model, X, y, sample_weight=weight, ax=ax)
 
         try:
-            pictures.append(picture(key, f"{alt}.", one, *_SIZE, caption=caption))
+            pictures.append(picture(key, f"{alt}.", one, *_SMALL, caption=caption))
         except StagewiseError:  # rows of one class alone have no such curve
             continue
     k = len(names)
