@@ -140,7 +140,9 @@ def test_no_permission_to_write(refused, tmp_path, monkeypatch):
 
 
 def test_missing_weights(refused, tmp_path):
-    pa.parquet.write_table(pa.table({"a": [1, 2, 3], "w": [1.0, None, 1.0], "y": [1.5, 2.5, 3.5]}), tmp_path / "d.parquet")
+    pa.parquet.write_table(
+        pa.table({"a": [1, 2, 3], "w": [1.0, None, 1.0], "y": [1.5, 2.5, 3.5]}), tmp_path / "d.parquet"
+    )
     refused("train", "d.parquet", *OUT, "--weight", "w", words=["'w' is missing in 1 rows"])
 
 

@@ -23,7 +23,14 @@ SMALL = ["--rows", "600", "--stages", "12"]
 def test_demo_shows_the_whole_tour(run, tmp_path):
     result = run("demo", *SMALL)
     assert result.exit_code == 0, result.output
-    for words in ("Held-out score", "Deviance by stage", "training", "validation", "5 most important columns", "area_m2"):
+    for words in (
+        "Held-out score",
+        "Deviance by stage",
+        "training",
+        "validation",
+        "5 most important columns",
+        "area_m2",
+    ):
         assert words in result.stdout
     assert f"Model saved to {tmp_path / DEMO_FILE}" in result.stdout
     assert f"Report saved to {tmp_path / DEMO_REPORT}" in result.stdout

@@ -73,9 +73,13 @@ def test_model_to_stdout(run, data):
 
 
 def test_a_run_is_repeated_exactly(run, data, tmp_path):
-    train(run, "--out", "1.stagewise", "--write-config", "run.toml", "--weight", "w", "--seed", "3", "--subsample", "0.7")
+    train(
+        run, "--out", "1.stagewise", "--write-config", "run.toml", "--weight", "w", "--seed", "3", "--subsample", "0.7"
+    )
     first = (tmp_path / "1.stagewise").read_bytes()
-    again = run("train", "--config", "run.toml", "--out", "2.stagewise", "--write-config", "again.toml", "--threads", "1")
+    again = run(
+        "train", "--config", "run.toml", "--out", "2.stagewise", "--write-config", "again.toml", "--threads", "1"
+    )
     assert again.exit_code == 0, again.output
     assert (tmp_path / "2.stagewise").read_bytes() == first
     assert (tmp_path / "again.toml").read_text() == (tmp_path / "run.toml").read_text()
@@ -100,8 +104,8 @@ def test_the_report_holds_what_repeats_the_run(run, data, tmp_path):
 
 def test_the_same_as_in_python(run, data, tmp_path):
     """The command adds nothing: the same rows and parameters give the same model."""
-    from stagewise.cli.run import _held_out
     from stagewise.cli.guess import guess_task
+    from stagewise.cli.run import _held_out
 
     train(run, "--out", "m.stagewise")
     table = pa.csv.read_csv("data.csv")
@@ -117,7 +121,9 @@ def test_the_same_as_in_python(run, data, tmp_path):
 def test_nothing_is_overwritten_without_force(run, data, refused, tmp_path):
     for option in ("--out", "--report", "--write-config"):
         (tmp_path / "mine").write_text("precious")
-        refused("train", "data.csv", "--target", "price", option, "mine", words=["mine exists already", option, "--force"])
+        refused(
+            "train", "data.csv", "--target", "price", option, "mine", words=["mine exists already", option, "--force"]
+        )
     refused("train", "data.csv", "--target", "price", "--out", "data.csv", "--force", words=["also what is read"])
     refused("train", "data.csv", "--target", "price", "--out", "x", "--report", "x", words=["both name x"])
     train(run, "--out", "mine", "--force")
@@ -133,7 +139,7 @@ def test_settings(run, data):
 
 
 def test_costs_and_class_weights(run, data):
-    cost, weights = "misclassification_cost=[[0, 5], [1, 0]]", 'class_weight={no = 1, yes = 3}'
+    cost, weights = "misclassification_cost=[[0, 5], [1, 0]]", "class_weight={no = 1, yes = 3}"
     train(run, "--out", "m", "--set", cost, "--set", weights, "--write-config", "run.toml", target="bought")
     model = sw.load("m")
     assert model.class_weight == {"no": 1, "yes": 3}
@@ -169,7 +175,8 @@ def test_few_rows_are_all_trained_on(run, tmp_path):
 def test_counts_are_poisson(run, tmp_path):
     rng = np.random.default_rng(0)
     x = rng.normal(size=400)
-    (tmp_path / "n.csv").write_text("x,n\n" + "".join(f"{a},{b}\n" for a, b in zip(x, rng.poisson(0.15 * np.exp(x)))))
+    n = rng.poisson(0.15 * np.exp(x))
+    (tmp_path / "n.csv").write_text("x,n\n" + "".join(f"{a},{b}\n" for a, b in zip(x, n, strict=True)))
     result = run("train", "n.csv", "--target", "n", *QUICK)
     assert "loss poisson" in result.stdout
     assert "D², Poisson deviance explained" in result.stdout

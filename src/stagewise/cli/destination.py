@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import io
+import json
 import os
 import sys
 from collections.abc import Mapping
@@ -65,25 +67,36 @@ def table_bytes(columns: Mapping[str, Any], path: str, form: str | None) -> byte
         (name for ending, name in ((".gz", "gzip"), (".zst", "zstd")) if path.lower().endswith(ending)), None
     )
     table = pa.table({name: pa.array(own) for name, own in columns.items()})
-    plain = io.BytesIO()
     if kind == "csv":
         tabs = path.lower().removesuffix(".gz").removesuffix(".zst").endswith(".tsv")
-        options = pa.csv.WriteOptions(delimiter="\t" if tabs else ",", quoting_style="needed")
-        pa.csv.write_csv(table, plain, options)
-    elif kind == "parquet":
-        pa.parquet.write_table(table, plain)
-    elif kind == "arrow":
-        pa.feather.write_feather(table, plain)
+        plain = _csv(pa, table, "\t" if tabs else ",")
+    elif kind == "jsonl":
+        batches = table.to_batches(max_chunksize=10_000)
+        plain = "".join(json.dumps(row) + "\n" for batch in batches for row in batch.to_pylist()).encode()
     else:
-        import json
-
-        for batch in table.to_batches(max_chunksize=10_000):
-            plain.write("".join(json.dumps(row) + "\n" for row in batch.to_pylist()).encode())
+        sink = pa.BufferOutputStream()
+        (pa.parquet.write_table if kind == "parquet" else pa.feather.write_feather)(table, sink)
+        plain = sink.getvalue().to_pybytes()
     if packing is None:
-        return plain.getvalue()
-    packed = io.BytesIO()
-    with pa.CompressedOutputStream(pa.PythonFile(packed), packing) as stream:
-        stream.write(plain.getvalue())
-        stream.flush()
-        stream.close()
-        return packed.getvalue()
+        return plain
+    sink = pa.BufferOutputStream()
+    with pa.CompressedOutputStream(sink, packing) as stream:
+        stream.write(plain)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+def _csv(pa: Any, table: Any, between: str) -> bytes:
+    """Quotes only where something needs them; pyarrow alone would put every text into quotes."""
+    head = io.StringIO()
+    csv.writer(head, delimiter=between, lineterminator="\n").writerow(table.column_names)
+    for style in ("none", "needed"):
+        sink = pa.BufferOutputStream()
+        options = pa.csv.WriteOptions(include_header=False, delimiter=between, quoting_style=style)
+        try:
+            pa.csv.write_csv(table, sink, options)
+        except pa.ArrowInvalid:  # a text holds a quote, a delimiter or a line break
+            if style == "needed":
+                raise
+            continue
+        return head.getvalue().encode() + bytes(sink.getvalue().to_pybytes())
+    raise AssertionError("one of the two styles writes, or raises")
