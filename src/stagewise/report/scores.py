@@ -13,10 +13,9 @@ from stagewise.losses.regression import Gamma, Poisson, Quantile, Tweedie
 
 __all__ = ["Predicted", "predicted_of", "score_table"]
 
-_DRAWS = 20_000_000  # random numbers spent on the intervals
+_DRAWS = 10_000_000  # random numbers spent on the intervals
 _FEWEST, _MOST = 100, 1000  # resamples
-_MOST_AREAS = 200  # resamples of an area under a curve, which costs a sum along the rows each
-_MOST_CLASSES = 30  # with more there is no area
+_MOST_PLACES = 20_000_000  # rows × classes up to which there is an area
 _TINY = 1e-15
 
 Means = Callable[[np.ndarray], np.ndarray]
@@ -146,57 +145,53 @@ def score_table(model: Any, X: Any, y: Any, sample_weight: Any = None) -> list[d
 
 
 def scores_of(own: Predicted) -> list[dict[str, Any]]:
+    """The scores of truth and predictions."""
     n = len(own.y)
-    constant: list[_Score]
     if own.probability is not None:
         shares = np.bincount(own.y, own.weight, own.probability.shape[1]) / own.weight.sum()
-        same = np.tile(shares, (n, 1))
+        constant = _class_scores(own, np.tile(shares, (n, 1)), np.full(n, int(shares.argmax())))
         scores = _class_scores(own, own.probability, own.prediction)
-        constant = _class_scores(own, same, np.full(n, int(shares.argmax())))
+        area = _area_score(own)
+        scores, constant = (scores, constant) if area is None else ([area[0], *scores], [area[1], *constant])
     else:
         scores = _number_scores(own, own.prediction)
         constant = _number_scores(own, np.full(n, np.average(own.y, weights=own.weight)))
-    rng = np.random.default_rng(0)
-    resamples = int(np.clip(_DRAWS // n, _FEWEST, _MOST))
     stacked = np.column_stack([score.rows for score in scores])
-    means, areas = np.empty((resamples, stacked.shape[1])), []
-    curves = _curves(own)
-    for b in range(resamples):
-        weight = own.weight * rng.poisson(1.0, n)
-        total = weight.sum()
-        means[b] = weight @ stacked / total if total > 0.0 else np.nan
-        if b < _MOST_AREAS and curves:
-            areas.append(np.mean([curve(weight) for curve in curves]))
+    drawn = _resampled(stacked, own.weight)
     out, at = [], 0
     for score, flat in zip(scores, constant, strict=True):
         width = score.rows.shape[1]
         value = float(score.of(np.average(score.rows, axis=0, weights=own.weight)))
         plain = float(flat.of(np.average(flat.rows, axis=0, weights=own.weight)))
-        drawn = score.of(means[:, at : at + width])
-        out.append(_entry(score.key, score.name, value, drawn, plain, score.better, score.percent, score.limits))
+        out.append(_entry(score, value, score.of(drawn[:, at : at + width]), plain))
         at += width
-    if curves:
-        value = float(np.mean([curve(own.weight) for curve in curves]))
-        name = "AUC" if len(curves) == 1 else "AUC, mean over classes"
-        out.insert(0, _entry("auc", name, value, np.array(areas), 0.5, "higher", False, (0.0, 1.0)))
     return out
 
 
-def _entry(
-    key: str, name: str, value: float, drawn: np.ndarray, constant: float, better: str, percent: bool,
-    limits: tuple[float, float],
-) -> dict[str, Any]:  # fmt: skip
+def _resampled(stacked: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """(resamples, m): weighted means of the columns when every row is drawn a Poisson(1) number of times."""
+    rng, n = np.random.default_rng(0), len(weight)
+    means = np.full((int(np.clip(_DRAWS // n, _FEWEST, _MOST)), stacked.shape[1]), np.nan)
+    for mean in means:
+        own = weight * rng.poisson(1.0, n)
+        if own.sum() > 0.0:
+            mean[:] = own @ stacked / own.sum()
+    return means
+
+
+def _entry(score: _Score, value: float, drawn: np.ndarray, constant: float) -> dict[str, Any]:
     drawn = drawn[np.isfinite(drawn)]
     low, high = np.quantile(drawn, [0.025, 0.975]) if len(drawn) else (np.nan, np.nan)
-    low, high = float(np.clip(low, *limits)), float(np.clip(high, *limits))
+    low, high = float(np.clip(low, *score.limits)), float(np.clip(high, *score.limits))
 
     def text(number: float) -> str:
         if not np.isfinite(number):
             return "–"
-        return f"{number:.1%}" if percent else _digits(number, high - low)
+        return f"{number:.1%}" if score.percent else _digits(number, high - low)
 
     return {
-        "key": key, "name": name, "value": value, "low": low, "high": high, "constant": constant, "better": better,
+        "key": score.key, "name": score.name, "better": score.better,
+        "value": value, "low": low, "high": high, "constant": constant,
         "text": text(value), "low_text": text(low), "high_text": text(high), "constant_text": text(constant),
     }  # fmt: skip
 
@@ -209,26 +204,49 @@ def _digits(number: float, width: float) -> str:
     return f"{number:.3g}" if abs(number) >= 1e12 or (places == 6 and abs(number) < 1e-5) else f"{number:,.{places}f}"
 
 
-def _curves(own: Predicted) -> list[Callable[[np.ndarray], float]]:
-    """For each class that can be told from others (the second of two): weights of the rows -> area under the ROC."""
-    if own.probability is None or own.probability.shape[1] > _MOST_CLASSES:
-        return []
-    classes = [1] if own.probability.shape[1] == 2 else range(own.probability.shape[1])
-    return [_area(own.probability[:, k], own.y == k) for k in classes if 0 < (own.y == k).sum() < len(own.y)]
+def _area_score(own: Predicted) -> tuple[_Score, _Score] | None:
+    """The area under the ROC (of the second of two classes, or the mean over classes), and that of a constant.
+
+    The area is a mean over rows on either side: of a row's placement, the share of the other side that it is ranked
+    rightly against. Resampling these (DeLong, DeLong and Clarke-Pearson 1988) needs no new order of the rows.
+    """
+    assert own.probability is not None
+    k = own.probability.shape[1]
+    classes = [own.y == j for j in ([1] if k == 2 else range(k))]
+    chosen = [j for j, hit in enumerate(classes) if own.weight[hit].any() and own.weight[~hit].any()]
+    if not chosen or len(own.y) * len(chosen) > _MOST_PLACES:
+        return None
+    columns = []
+    for j in chosen:
+        hit = classes[j]
+        place = _placements(own.probability[:, 1 if k == 2 else j], hit, own.weight)
+        columns += [place * hit, hit.astype(float), place * ~hit, (~hit).astype(float)]
+    rows = np.column_stack(columns)
+
+    def halves(means: np.ndarray) -> np.ndarray:
+        """Mean area by the placements of one side, and by those of the other: the same for the rows as they are."""
+        parts = means.reshape(*means.shape[:-1], -1, 4)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            both = np.stack([parts[..., 0] / parts[..., 1], parts[..., 2] / parts[..., 3]])
+        return np.asarray(both.mean(axis=-1))
+
+    area = float(halves(np.average(rows, axis=0, weights=own.weight))[0])
+    name = "AUC" if k == 2 else "AUC, mean over classes"
+    score = _Score("auc", name, rows, lambda means: halves(means).sum(axis=0) - area, "higher", limits=(0.0, 1.0))
+    return score, _Score("auc", name, np.full((len(own.y), 1), 0.5), _first, "higher")
 
 
-def _area(score: np.ndarray, hit: np.ndarray) -> Callable[[np.ndarray], float]:
-    """The share of pairs (one of the class, one not) in the right order; ties count half."""
+def _placements(score: np.ndarray, hit: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """(n,): for a row of the class the share of the others with a lower score, for one of the others the share of the
+    class with a higher one; ties count half."""
     order = np.argsort(score, kind="stable")
-    hits, ends = hit[order], np.flatnonzero(np.diff(score[order], append=np.inf))
-
-    def area(weight: np.ndarray) -> float:
-        own = weight[order]
-        positive, negative = np.cumsum(own * hits)[ends], np.cumsum(own * ~hits)[ends]
-        pairs = positive[-1] * negative[-1]
-        if pairs <= 0.0:
-            return np.nan
-        new = np.diff(positive, prepend=0.0)
-        return float(new @ (negative - 0.5 * np.diff(negative, prepend=0.0)) / pairs)
-
-    return area
+    ends = np.flatnonzero(np.diff(score[order], append=np.inf))  # the last of each group of ties
+    group = np.empty(len(score), np.int64)
+    group[order] = np.searchsorted(ends, np.arange(len(score)))
+    places = np.empty(len(score))
+    for side, other, sign in ((hit, ~hit, 1.0), (~hit, hit, -1.0)):
+        tied = np.bincount(group[other], weight[other], len(ends))
+        upto = np.cumsum(tied)
+        below = (upto - 0.5 * tied) / upto[-1]
+        places[side] = (below if sign > 0 else 1.0 - below)[group[side]]
+    return places
