@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import os
 
 import numpy as np
 import pyarrow as pa
@@ -114,23 +113,27 @@ def test_broken_configs(refused, tmp_path, text, words):
     refused("train", "--config", "c.toml", "--out", "m", words=words)
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read and write everything")
-def test_no_permission(refused, tmp_path):
-    (tmp_path / "d.csv").write_text(GOOD)
-    (tmp_path / "d.csv").chmod(0)
-    with pytest.raises(PermissionError):
-        (tmp_path / "d.csv").read_bytes()
-
-
 def test_no_permission_to_read(refused, tmp_path, monkeypatch):
-    """As root there is no such file, so the refusal itself is made."""
+    """Made, because root may read everything."""
     (tmp_path / "d.csv").write_text(GOOD)
 
-    def refuse(path):
+    def refuse(path, *args, **options):
         raise PermissionError(13, "Permission denied", path)
 
-    monkeypatch.setattr("stagewise.cli.source.read_file", refuse)
+    monkeypatch.setattr("stagewise.cli.source.open", refuse, raising=False)
     refused("train", "d.csv", *OUT, words=["Permission denied: 'd.csv'"])
+
+
+def test_devices_have_no_end(refused):
+    refused("train", "/dev/zero", *OUT, words=["neither a file nor a pipe"])
+
+
+def test_more_than_memory_holds(refused, tmp_path, monkeypatch):
+    (tmp_path / "d.csv").write_text(GOOD)
+    pa.parquet.write_table(pa.table({"a": np.zeros(1000), "y": np.zeros(1000)}), tmp_path / "d.parquet")
+    monkeypatch.setattr("stagewise.cli.source.memory_free", lambda: 1000)
+    for name in ("d.csv", "d.parquet"):
+        refused("train", name, *OUT, words=["GB are free"])
 
 
 def test_no_permission_to_write(refused, tmp_path, monkeypatch):

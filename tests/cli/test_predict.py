@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
+import threading
 
 import numpy as np
 import pyarrow as pa
@@ -73,6 +75,19 @@ def test_stdin_to_stdout(run, trained, tmp_path):
     lines = "".join(json.dumps(row) + "\n" for row in table.slice(0, 5).to_pylist())
     told = ok(run("predict", "m.stagewise", "-", "--kind", "prediction", input=lines.encode()))
     assert told.stdout.split() == result.stdout.split()[:6]
+
+
+def test_from_a_pipe_with_a_name(run, trained, tmp_path):
+    """What the shell makes of <(zcat new.csv.gz)."""
+    model, table = trained()
+    os.mkfifo(tmp_path / "pipe")
+    writer = threading.Thread(target=lambda: (tmp_path / "pipe").write_bytes((tmp_path / "data.csv").read_bytes()))
+    writer.start()
+    ok(run("predict", "m.stagewise", "pipe", "--out", "p.csv"))
+    writer.join()
+    np.testing.assert_array_equal(
+        pa.csv.read_csv("p.csv")["prediction"].to_numpy(), model.predict(table.select(COLUMNS))
+    )
 
 
 def test_texts_that_need_quotes_get_them(run, trained, tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -49,9 +50,10 @@ def report(
     pyplot()
     fitted = load_model(model, threads)
     choice = Choice(data, target, weight, where=tuple(where or ()), form=format, delimiter=delimiter)
-    if target is None and data != "-":
-        choice = _with_target(choice, getattr(fitted.model_.schema, "names", None), voice)
-    loaded = columns_of_model(fitted, load_table(choice), data)
+    table = read_arrow(data, format, delimiter)
+    if target is None:
+        choice = _with_target(choice, table.column_names, fitted.model_.schema.names, voice)
+    loaded = columns_of_model(fitted, load_table(choice, table), data)
     facts = [("Data", "standard input" if data == "-" else Path(data).name), *(("Rows", note) for note in loaded.notes)]
     with voice.busy("drawing the report"):
         page = render(
@@ -64,13 +66,10 @@ def report(
     voice.result({"report": place, "target": choice.target})
 
 
-def _with_target(choice: Choice, names: tuple[str, ...] | None, voice: Voice) -> Choice:
+def _with_target(choice: Choice, columns: list[str], names: tuple[str, ...] | None, voice: Voice) -> Choice:
     """The choice with the one column that the model does not use, if there is just one."""
-    from dataclasses import replace
-
     if names is None:
         return choice
-    columns = read_arrow(choice.path, choice.form, choice.delimiter).column_names
     others = [name for name in columns if name not in names and name != choice.weight]
     if len(others) == 1:
         voice.say(f"Target: {others[0]}, the one column that the model does not use.")

@@ -6,16 +6,17 @@ One reader for all: the same file gives the same columns on every machine, and s
 from __future__ import annotations
 
 import glob
+import os
+import stat
 import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from stagewise.errors import InputError, MissingExtraError
-from stagewise.files.disk import read_file
 from stagewise.params import check_choice
 
-__all__ = ["FORMS", "arrow", "kind_of", "read_arrow"]
+__all__ = ["FORMS", "arrow", "kind_of", "memory_free", "memory_needed", "read_arrow"]
 
 FORMS = ("csv", "parquet", "arrow", "jsonl")
 
@@ -26,6 +27,8 @@ _ENDINGS = {
 _PACKED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 _PACKED_ENDINGS = (".gz", ".zst", ".zstd")
 _LOOK = 65536  # bytes looked at to tell text from other things
+_COPIES = 3  # of a table in memory at the same time: as read, as chosen from, as floats
+_UNPACKED = 5  # how many times a packed file grows, usually
 
 
 def arrow(*modules: str) -> Any:
@@ -47,6 +50,10 @@ def read_arrow(path: str, form: str | None = None, delimiter: str | None = None)
     if delimiter is not None and len(delimiter.replace("\\t", "\t").encode()) != 1:
         raise InputError(f"--delimiter {delimiter!r} must be one character, such as ';'.")
     pa = arrow()
+    needed, free = memory_needed(path), memory_free()
+    if needed > free:
+        sizes = f"about {needed / 2**30:.1f} GB of memory, and {free / 2**30:.1f} GB are free"
+        raise InputError(f"{path} needs {sizes}; use fewer rows or columns.")
     files = [path]
     if path != "-" and not Path(path).exists() and glob.has_magic(path):
         files = sorted(glob.glob(path))  # noqa: PTH207  patterns may be absolute
@@ -66,18 +73,23 @@ def read_arrow(path: str, form: str | None = None, delimiter: str | None = None)
 
 
 def _read_one(path: str, form: str | None, delimiter: str | None) -> Any:
-    data = _bytes(path)
     pa = arrow("csv", "feather", "json", "parquet")
-    packing = next((name for magic, name in _PACKED.items() if data[:4].startswith(magic)), None)
+    data, title = _content(path), "a table"
+    packing = _packing(bytes(data[:4]))
     try:
         if packing:
-            data = pa.CompressedInputStream(pa.BufferReader(data), packing).read()
-        kind = kind_of(path, data[:_LOOK], form)
+            title = f"{packing} data"
+            data = pa.CompressedInputStream(pa.BufferReader(data), packing).read_buffer()
+        kind = kind_of(path, bytes(data[:_LOOK]), form)
+        title = _TITLES[kind]
         return _readers(pa, delimiter, path)[kind](pa.BufferReader(data))
     except (pa.ArrowException, OSError) as error:
-        what = f"{packing} data" if packing and "kind" not in locals() else _TITLES.get(locals().get("kind", ""), "")
-        hint = " Name another --delimiter?" if "columns" in str(error) else ""
-        raise InputError(f"{path} cannot be read as {what}: {_trimmed(error)}{hint}") from error
+        hint = " Name another --delimiter?" if "columns, got" in str(error) else ""
+        raise InputError(f"{path} cannot be read as {title}: {_trimmed(error)}{hint}") from error
+
+
+def _packing(start: bytes) -> str | None:
+    return next((name for magic, name in _PACKED.items() if start.startswith(magic)), None)
 
 
 _TITLES = {"csv": "CSV", "parquet": "Parquet", "arrow": "an Arrow file", "jsonl": "JSON lines"}
@@ -88,16 +100,58 @@ def _trimmed(error: BaseException) -> str:
     return (text if len(text) <= 200 else text[:197] + "...").rstrip(".") + "."
 
 
-def _bytes(path: str) -> bytes:
+def _content(path: str) -> Any:
+    """All of a file as a pyarrow.Buffer: mapped rather than read where it lies on disk."""
+    pa = arrow()
     if path == "-":
-        data = sys.stdin.buffer.read()
+        data = pa.py_buffer(sys.stdin.buffer.read())
     else:
-        if Path(path).is_dir():
+        status = os.stat(path)  # noqa: PTH116  errors name the path as it was given
+        if stat.S_ISDIR(status.st_mode):
             raise InputError(f"{path} is a folder; name a file, or files by a pattern such as '{path}/*.parquet'.")
-        data = read_file(path)
-    if not data.strip():
+        if not (stat.S_ISREG(status.st_mode) or stat.S_ISFIFO(status.st_mode)):
+            raise InputError(f"{path} is neither a file nor a pipe; it might have no end.")
+        if stat.S_ISREG(status.st_mode) and status.st_size:
+            with open(path, "rb"):  # noqa: PTH123  pyarrow's own error says less
+                data = pa.memory_map(path).read_buffer()
+        else:
+            data = pa.py_buffer(Path(path).read_bytes())
+    if not bytes(data[:_LOOK]).strip():
         raise InputError(f"{'stdin' if path == '-' else path} is empty.")
     return data
+
+
+def memory_needed(path: str) -> int:
+    """Bytes that a table will take in memory, roughly: read, chosen from and turned into floats."""
+    files = [path] if Path(path).exists() or path == "-" else glob.glob(path)  # noqa: PTH207
+    return sum(_size(own) for own in files) * _COPIES
+
+
+def _size(path: str) -> int:
+    """Of one file, unpacked."""
+    if path == "-" or not Path(path).is_file():
+        return 0
+    with open(path, "rb") as file:  # noqa: PTH123
+        start = file.read(4)
+    size = Path(path).stat().st_size
+    if start == b"PAR1":
+        pa = arrow("parquet")
+        try:
+            about = pa.parquet.read_metadata(path)
+        except pa.ArrowException:  # damaged: reading it will say so
+            return size
+        widest = 8 * about.num_rows * about.num_columns  # encoded columns are smaller than their values
+        return int(max(widest, sum(about.row_group(k).total_byte_size for k in range(about.num_row_groups))))
+    return size * (_UNPACKED if _packing(start) else 1)
+
+
+def memory_free() -> int:
+    """Bytes that can be had without swapping; a great many where the system does not say."""
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
+    except (OSError, StopIteration, ValueError):
+        return 2**62
 
 
 def kind_of(path: str, start: bytes, form: str | None = None) -> str:

@@ -52,10 +52,12 @@ def take_rows(X: Any, rows: np.ndarray) -> Any:
     return X.take(arrow().array(rows)) if hasattr(X, "column_names") else X[rows]
 
 
-def load_table(choice: Choice) -> Loaded:
-    """The table of a choice. Everything that reads data comes through here, so a Dataset on disk is plugged in here:
-    by the size of choice.path against the memory that is free."""
-    table = read_arrow(choice.path, choice.form, choice.delimiter)
+def load_table(choice: Choice, table: Any = None) -> Loaded:
+    """The table of a choice, in memory. All commands get their data here, so this is the place for tables on disk.
+
+    table: what `read_arrow` read already, to save reading it again.
+    """
+    table = read_arrow(choice.path, choice.form, choice.delimiter) if table is None else table
     named = [choice.target, choice.weight, *choice.ignore]
     for name in named:
         if name is not None and name not in table.column_names:
