@@ -21,7 +21,7 @@ from stagewise.errors import (
 )
 
 if TYPE_CHECKING:
-    from stagewise import inspection, plots
+    from stagewise import inspection, plots, report
     from stagewise.data.dataset import Dataset
     from stagewise.estimators.adaboost import AdaBoostClassifier
     from stagewise.estimators.anylearner import StagewiseClassifier, StagewiseRegressor
@@ -73,6 +73,7 @@ __all__ = [
     "load",
     "plots",
     "predict_batches",
+    "report",
     "save",
 ]
 
@@ -102,7 +103,7 @@ _HOMES = {
     "save": "stagewise.io.format",
 }
 
-_ROOMS = ("inspection", "plots")
+_ROOMS = ("inspection", "plots", "report")
 
 
 def __getattr__(name: str) -> Any:

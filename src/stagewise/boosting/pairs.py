@@ -54,7 +54,7 @@ def exact_sum(team: Team, values: np.ndarray, weight: np.ndarray) -> float:
     """Σ values·weight (weight may be empty), the same for any order of the rows."""
     if len(values) == 0:
         return 0.0
-    peak = float(np.abs(values).max()) * (float(weight.max()) if len(weight) else 1.0)
+    peak = max(float(values.max()), -float(values.min())) * (float(weight.max()) if len(weight) else 1.0)
     if peak > _LARGEST:
         raise InputError("y times sample_weight goes beyond float64's range of 1.8e308; rescale one of them.")
     if 0.0 < peak < _SMALLEST:  # below the smallest unit

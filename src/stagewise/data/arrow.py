@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import glob
 import os
 import re
@@ -153,14 +154,13 @@ class CsvFiles:
                     yield roles.split(_frame(table.slice(start, most)), str(path), only)
 
     def _open(self, path: Path, names: list[str] | None) -> Any:
-        from pyarrow import csv
+        from pyarrow import csv as reader
 
-        convert = csv.ConvertOptions(column_types=self._types, include_columns=names, strings_can_be_null=True)
-        return csv.open_csv(path, csv.ReadOptions(block_size=_CELLS), convert_options=convert)
+        convert = reader.ConvertOptions(column_types=self._types, include_columns=names, strings_can_be_null=True)
+        return reader.open_csv(path, reader.ReadOptions(block_size=_CELLS), convert_options=convert)
 
     def _read(self, path: Path, names: list[str] | None) -> Iterator[Any]:
         """Record batches. Without names this is the first look: types are noted, and widened where they do not fit."""
-        seen: list[str] = []
         try:
             with _reading(path), self._open(path, names) as reader:
                 seen = reader.schema.names
@@ -175,12 +175,14 @@ class CsvFiles:
             wrong = re.search(r"CSV column #(\d+): CSV conversion error[^:]*: (.*)", str(error))
             if wrong is None or names is not None:
                 raise
-            self._widen(seen[int(wrong[1])], path, wrong[2])
+            with path.open(encoding="utf-8-sig", newline="") as file:
+                header = next(csv.reader(file))
+            self._widen(header[int(wrong[1])], path, wrong[2])
             raise _WiderError from error
 
     def _widen(self, name: str, path: Path, what: str) -> None:
         """A wider type for a column: numbers for whole numbers; text only where no number was seen before."""
-        arrow, kind = self._arrow, self._types[name]
+        arrow, kind = self._arrow, self._types.get(name, self._arrow.null())
         steps = (arrow.null(), arrow.int64(), arrow.float64())
         if kind in steps[:2]:
             self._types[name] = steps[steps.index(kind) + 1]

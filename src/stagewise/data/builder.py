@@ -94,9 +94,7 @@ def cached_parts(
             if why:
                 warnings.warn(f"The dataset in {folder} is built anew: {why}.", stacklevel=4)
         with build_store(folder) as building:
-            _build(make(), building, before, plan)
-            if made().sources != before.sources:
-                raise InputError("The source files changed while they were read; run again when they are at rest.")
+            _build(make(), building, before, plan, made)
         return open_parts(open_store(folder, KIND, verify=False))
 
 
@@ -117,7 +115,8 @@ def build_parts(source: Source, plan: Plan) -> Parts:
     with tempfile.TemporaryDirectory(prefix="stagewise-") as name:
         folder = Path(name)
         with build_store(folder) as building:
-            _build(source, building, Made(None, {}), plan)
+            made = Made(None, {})
+            _build(source, building, made, plan, lambda: made)
         return open_parts(open_store(folder, KIND, verify=False))
 
 
@@ -157,7 +156,7 @@ def save_parts(folder: Path, parts: Parts) -> None:
         for j in range(f):
             columns.write(j, parts.bins.by_column[j])
         for j, own in parts.crowds.items():
-            building.create(crowd_file(j), 4 * n).write(0, own.index.astype(np.int32))
+            building.create(crowd_file(j), 4 * n).write(0, own.level.astype(np.int32))
         write_vectors(building, y, parts.weight)
         building.commit(header.content(Made(None, {}), y, parts.weight))
 
@@ -165,7 +164,8 @@ def save_parts(folder: Path, parts: Parts) -> None:
 # --- the looks -------------------------------------------------------------------------------------------------------
 
 
-def _build(source: Source, building: Building, made: Made, plan: Plan) -> None:
+def _build(source: Source, building: Building, made: Made, plan: Plan, now: Callable[[], Made]) -> None:
+    """Everything from the first look to the commit. now: what `made` would be now, when all is read."""
     looked = _look(source, plan)
     found, like = looked.found, plan.like
     if like is not None:
@@ -186,6 +186,8 @@ def _build(source: Source, building: Building, made: Made, plan: Plan) -> None:
         marginals[j] = shares_of_codes(marginals[j].points, weights)
     header = Header(tuple(cuts), tuple(marginals), looked.schema, looked.n_rows, plan.max_bins, looked.crowds)
     write_vectors(building, looked.y, looked.weight)
+    if now().sources != made.sources:
+        raise InputError("The source files changed while they were read; run again when they are at rest.")
     building.commit(header.content(made, looked.y, looked.weight))
 
 

@@ -100,7 +100,7 @@ class Header:
             whole = [None if own is None else numbers_of(own) for own in numbered]
             sections["levels"] = Section({}, level_arrays(self.schema.levels))
             sections["crowds"] = Section({}, level_arrays(whole))
-        return Content(KIND, sections)
+        return Content(KIND, sections, __version__)
 
 
 def numbers_of(levels: Levels) -> Levels:

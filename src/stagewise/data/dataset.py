@@ -17,7 +17,7 @@ It can be made from files that are larger than memory, and be kept on disk: the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from copy import copy
 from dataclasses import replace
 from typing import Any
@@ -26,7 +26,7 @@ import numpy as np
 
 from stagewise.data.binning import Marginal, find_cuts, integer_weights
 from stagewise.data.bundling import bin_entries, bundle_columns
-from stagewise.data.categories import FROM_DTYPE, MOST_CODES, Levels, pooled
+from stagewise.data.categories import FROM_DTYPE, MOST_CODES, Levels, level_index, pooled
 from stagewise.data.leveltables import Crowd
 from stagewise.data.ondisk import OnDisk
 from stagewise.data.rebinned import with_codes
@@ -134,36 +134,45 @@ class Dataset(OnDisk):
         """The schema with every level of a crowded column, for reading other tables: numbers are those of levels."""
         levels = list(self.schema.levels)
         for j, crowd in self.crowds.items():
-            levels[j] = replace(crowd.levels, by_target=True)  # not codes: there are too many
+            levels[j] = crowd.levels.numbered()
         return replace(self.schema, levels=tuple(levels))
 
     def crowds_of(self, table: Table) -> dict[int, Crowd]:
         """The crowded columns of another table, read with `whole_schema`."""
-        return {j: Crowd(own.levels, _level_numbers(table.column(j))) for j, own in self.crowds.items()}
+        return {j: Crowd(own.levels, level_index(table.column(j))) for j, own in self.crowds.items()}
 
     def pooled_column(self, j: int, crowd: Crowd) -> tuple[Levels, np.ndarray]:
         """The level table in which rare levels are pooled, and the codes (float32) of the rows."""
         levels = self.schema.levels[j]
         assert levels is not None
-        codes: np.ndarray = np.append(levels.numbers, np.nan).astype(np.float32)[crowd.index]
+        codes: np.ndarray = np.append(levels.numbers, [np.nan, np.nan]).astype(np.float32)[crowd.level]
         return levels, codes
 
     def by_target(
-        self, columns: Iterable[int], y: np.ndarray, weight: np.ndarray | None, training: np.ndarray, n_jobs: int
+        self,
+        crowds: Mapping[int, Crowd],
+        y: np.ndarray,
+        weight: np.ndarray | None,
+        training: np.ndarray,
+        n_jobs: int,
     ) -> tuple[Dataset, dict[int, tuple[Levels, np.ndarray]]]:
-        """The same data with ordered target statistics in some of its categorical columns, and these columns.
+        """The same data with ordered target statistics in some of its columns, and these columns.
 
-        y, weight and training (bool) have an entry for each row; see statistics.py.
+        y, weight and training (bool) have an entry for each row; see statistics.py. A crowd that brings statistics (of
+        a model to go on from) keeps them; where they are those of this data too, rows get ordered ones all the same.
         """
         levels, cuts, marginals = list(self.schema.levels), list(self.cuts), list(self.marginals)
-        made = {}
-        for j in columns:
-            crowd = self._crowd(j)
-            found = target_statistics(crowd.index, len(crowd.levels.values), y, weight, training)
-            own = levels[j] = Levels(crowd.levels.values, found.levels, True, found.prior)
+        made: dict[int, tuple[Levels, np.ndarray]] = {}
+        for j, (own, level) in crowds.items():
+            found = target_statistics(np.maximum(level, -1), len(own.values), y, weight, training)
+            same = np.array_equal(found.levels, own.numbers) and found.prior == own.unseen
+            if own.by_target and not same:
+                rows = np.concatenate([own.numbers, [own.unseen, np.nan]])[level]
+                found = found._replace(rows=rows, levels=own.numbers, prior=own.unseen)
+            made[j] = Levels(own.values, found.levels, True, found.prior), found.rows
+            levels[j] = made[j][0]
             alone = Table(None, (found.rows,), None, self.n_rows, 1)
             (cuts[j],), (marginals[j],) = find_cuts(alone, self.sample_weight, self.max_bins, n_jobs)
-            made[j] = own, found.rows
         changed = copy(self)
         changed.schema = replace(self.schema, levels=tuple(levels))
         changed.cuts, changed.marginals = tuple(cuts), tuple(marginals)
@@ -179,10 +188,10 @@ class Dataset(OnDisk):
                 if mine is not theirs:
                     return None
             elif theirs.by_target:
-                crowd = self._crowd(j)
+                crowd = self.crowd(j)
                 if not np.array_equal(crowd.levels.values, theirs.values):
                     return None
-                columns[j] = np.append(theirs.numbers, np.nan)[crowd.index]
+                columns[j] = np.append(theirs.numbers, [theirs.unseen, np.nan])[crowd.level]
             elif not (np.array_equal(mine.values, theirs.values) and np.array_equal(mine.numbers, theirs.numbers)):
                 return None
         if bool(self.schema.levels) != bool(schema.levels):
@@ -207,11 +216,11 @@ class Dataset(OnDisk):
                 codes[j][self.rows] = binned.by_column[0]
         return with_codes(self.bins, codes, n_bins, n_jobs)
 
-    def _crowd(self, j: int) -> Crowd:
+    def crowd(self, j: int) -> Crowd:
         """All levels of a categorical column, for the rows of this Dataset. Codes of few levels are their numbers."""
         rows = slice(None) if self.rows is None else self.rows
         if j in self.crowds:
-            return Crowd(self.crowds[j].levels, self.crowds[j].index[rows])
+            return Crowd(self.crowds[j].levels, self.crowds[j].level[rows])
         codes, levels = self.bins.by_column[j, rows].astype(np.int32), self.schema.levels[j]
         assert levels is not None
         return Crowd(levels, np.where(codes == MISSING, -1, codes))
@@ -232,12 +241,8 @@ def _crowds(table: Table) -> dict[int, Crowd]:
     found = {}
     for j, levels in enumerate(table.levels):
         if levels is not None and levels.n_codes > MOST_CODES:
-            found[j] = Crowd(levels, _level_numbers(table.column(j)))
+            found[j] = Crowd(levels, level_index(table.column(j)))
     return found
-
-
-def _level_numbers(cells: np.ndarray) -> np.ndarray:
-    return np.where(np.isnan(cells), -1, cells).astype(np.int32)
 
 
 def pool_table(table: Table) -> Table:

@@ -26,7 +26,7 @@ class Crowd(NamedTuple):
     """All levels of a column of more levels than there are codes, and the one of each row."""
 
     levels: Levels
-    index: np.ndarray  # int32 (n_rows,), -1 where missing
+    level: np.ndarray  # int32 (n_rows,), -1 where missing, -2 for a level that is not among them
 
 
 class LevelCounts:
@@ -61,8 +61,8 @@ def _say_kind(levels: Levels) -> str:
 
 
 def level_arrays(levels: Sequence[Levels | None]) -> dict[str, np.ndarray]:
-    """One entry of column, kind and size a table (unseen: where it is by target); their numbers, and values or texts
-    (UTF-8), one after the other."""
+    """One entry of column, kind and size a table, and of unseen where it is by target; their numbers, and values or
+    texts (UTF-8), one after the other."""
     own = [(j, one) for j, one in enumerate(levels) if one is not None]
     texts = [text.encode("utf-8", "surrogatepass") for _, one in own if one.is_text for text in one.values.tolist()]
     return {

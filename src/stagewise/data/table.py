@@ -62,6 +62,11 @@ class Schema:
         own = self.levels or (None,) * self.n_columns
         return np.array([levels is not None and not levels.by_target for levels in own], np.bool_)
 
+    def numbered(self) -> Schema:
+        """The same with level numbers in columns of target statistics."""
+        levels = tuple(own.numbered() if own is not None and own.by_target else own for own in self.levels)
+        return replace(self, levels=levels)
+
     def label(self, j: int) -> str:
         """What messages call a column."""
         return f"column {j} of X" if self.names is None else f"column {self.names[j]!r} of X"
@@ -139,7 +144,7 @@ class Table:
 
     def with_columns(self, changed: Mapping[int, tuple[Levels, Floats]]) -> Table:
         """The table with other level tables and cells for some of its columns."""
-        assert self.columns is not None and self.levels
+        assert self.columns is not None
         columns, levels = list(self.columns), list(self.levels)
         for j, (own, cells) in changed.items():
             levels[j], columns[j] = own, _frozen(np.require(cells, requirements=["C", "A"]))
