@@ -90,6 +90,9 @@ class Levels:
         chosen = self.values[self.numbers == code].tolist()
         return [str(int(own)) if isinstance(own, float) and own.is_integer() else str(own) for own in chosen]
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: own for name, own in self.__dict__.items() if name != "_number_of"}
+
     @cached_property
     def _number_of(self) -> dict[str, float]:
         return dict(zip(self.values.tolist(), self.numbers.tolist(), strict=True))
