@@ -9,7 +9,7 @@ The model is the same as from X and y themselves, with the same weights.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from copy import copy
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from stagewise.data.binning import Marginal, find_cuts, integer_weights
-from stagewise.data.categories import FROM_DTYPE, MOST_CODES, Levels, pooled
+from stagewise.data.categories import FROM_DTYPE, MOST_CODES, Levels, level_index, pooled
 from stagewise.data.statistics import target_statistics
 from stagewise.data.table import Table, read_table
 from stagewise.data.target import read_weights
@@ -35,7 +35,7 @@ class Crowd(NamedTuple):
     """All levels of a column, and the one of each row."""
 
     levels: Levels
-    index: np.ndarray  # int32 (n_rows,), -1 where missing
+    level: np.ndarray  # int32 (n_rows,), -1 where missing, -2 for a level that is not among them
 
 
 class Dataset:
@@ -73,24 +73,33 @@ class Dataset:
         self.bins = bin_table(table, self.cuts, threads)
 
     def by_target(
-        self, columns: Iterable[int], y: np.ndarray, weight: np.ndarray | None, training: np.ndarray, n_jobs: int
+        self,
+        crowds: Mapping[int, Crowd],
+        y: np.ndarray,
+        weight: np.ndarray | None,
+        training: np.ndarray,
+        n_jobs: int,
     ) -> tuple[Dataset, dict[int, tuple[Levels, np.ndarray]]]:
-        """The same data with ordered target statistics in some of its categorical columns, and these columns.
+        """The same data with ordered target statistics in some of its columns, and these columns.
 
-        y, weight and training (bool) have an entry for each row; see statistics.py.
+        y, weight and training (bool) have an entry for each row; see statistics.py. A crowd that brings statistics (of
+        a model to go on from) keeps them; where they are those of this data too, rows get ordered ones all the same.
         """
         levels, cuts, marginals = list(self.schema.levels), list(self.cuts), list(self.marginals)
         n_bins, by_column = self.bins.n_bins.copy(), self.bins.by_column.copy()
-        made = {}
-        for j in columns:
-            crowd = self.crowds.get(j) or self._crowd(j)
-            found = target_statistics(crowd.index, len(crowd.levels.values), y, weight, training)
-            levels[j] = Levels(crowd.levels.values, found.levels, True, found.prior)
+        made: dict[int, tuple[Levels, np.ndarray]] = {}
+        for j, (own, index) in crowds.items():
+            found = target_statistics(np.maximum(index, -1), len(own.values), y, weight, training)
+            same = np.array_equal(found.levels, own.numbers) and found.prior == own.unseen
+            if own.by_target and not same:
+                rows = np.concatenate([own.numbers, [own.unseen, np.nan]])[index]
+                found = found._replace(rows=rows, levels=own.numbers, prior=own.unseen)
+            made[j] = Levels(own.values, found.levels, True, found.prior), found.rows
+            levels[j] = made[j][0]
             alone = Table(None, (found.rows,), None, self.n_rows, 1)
             (cuts[j],), (marginals[j],) = find_cuts(alone, self.sample_weight, self.max_bins, n_jobs)
             binned = bin_table(alone, (cuts[j],), n_jobs)
             n_bins[j], by_column[j] = binned.n_bins[0], binned.by_column[0]
-            made[j] = levels[j], found.rows
         changed = copy(self)
         changed.schema = replace(self.schema, levels=tuple(levels))
         changed.cuts, changed.marginals = tuple(cuts), tuple(marginals)
@@ -100,11 +109,11 @@ class Dataset:
         changed.bins = Bins(by_row, by_column, n_bins, self.bins.stride)
         return changed, made
 
-    def _crowd(self, j: int) -> Crowd:
-        """A column of few levels, whose codes are the numbers of its levels."""
+    def crowd(self, j: int) -> Crowd:
+        """The levels of a categorical column; where they are few, its codes are their numbers."""
         codes, levels = self.bins.by_column[j].astype(np.int32), self.schema.levels[j]
         assert levels is not None
-        return Crowd(levels, np.where(codes == MISSING, -1, codes))
+        return self.crowds[j] if j in self.crowds else Crowd(levels, np.where(codes == MISSING, -1, codes))
 
     @property
     def names(self) -> tuple[str, ...] | None:
@@ -121,7 +130,7 @@ def _crowds(table: Table) -> dict[int, Crowd]:
     found = {}
     for j, levels in enumerate(table.levels):
         if levels is not None and levels.n_codes > MOST_CODES:
-            found[j] = Crowd(levels, np.where(np.isnan(table.column(j)), -1, table.column(j)).astype(np.int32))
+            found[j] = Crowd(levels, level_index(table.column(j)))
     return found
 
 
@@ -141,7 +150,8 @@ def _divided(
     table: Table, weight: np.ndarray | None, max_bins: int, n_threads: int
 ) -> tuple[tuple[np.ndarray, ...], tuple[Marginal, ...]]:
     """Cut points and distribution of every column. Codes have a bin each, whatever max_bins says."""
-    cuts, marginals = map(list, find_cuts(table, weight, max_bins, n_threads))
+    found = find_cuts(table, weight, max_bins, n_threads)
+    cuts, marginals = list(found[0]), list(found[1])
     whole = None if weight is None else integer_weights(weight)
     for j in np.flatnonzero(table.schema.in_sets).tolist():
         levels, cells = table.levels[j], table.column(j)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -58,6 +58,11 @@ class Schema:
         """bool (n_columns): the columns that trees split by sets of codes."""
         own = self.levels or (None,) * self.n_columns
         return np.array([levels is not None and not levels.by_target for levels in own], np.bool_)
+
+    def numbered(self) -> Schema:
+        """The same with level numbers in columns of target statistics."""
+        levels = tuple(own.numbered() if own is not None and own.by_target else own for own in self.levels)
+        return replace(self, levels=levels)
 
     def label(self, j: int) -> str:
         """What messages call a column."""
@@ -131,7 +136,7 @@ class Table:
 
     def with_columns(self, changed: Mapping[int, tuple[Levels, Floats]]) -> Table:
         """The table with other level tables and cells for some of its columns."""
-        assert self.columns is not None and self.levels
+        assert self.columns is not None
         columns, levels = list(self.columns), list(self.levels)
         for j, (own, cells) in changed.items():
             levels[j], columns[j] = own, _frozen(np.require(cells, requirements=["C", "A"]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, replace
@@ -17,7 +17,8 @@ from stagewise.boosting.loop import Problem, Validation, boost
 from stagewise.boosting.methods import gradient_boosting
 from stagewise.boosting.model import Model
 from stagewise.boosting.sampling import smallest_hashes
-from stagewise.data.dataset import Dataset, bin_table
+from stagewise.data.categories import MOST_CODES, level_index
+from stagewise.data.dataset import Crowd, Dataset, bin_table
 from stagewise.data.table import Schema, Table, read_table
 from stagewise.data.target import read_init_score, read_weights
 from stagewise.errors import InputError, ParameterError
@@ -111,7 +112,10 @@ class BaseGradientBoosting(TableEstimator):
         rows = _NO_ROWS
         if eval_set is None and params.patience is not None and self.validation_fraction is not None:
             rows, skip = self._split_validation(target, skip, params.seed)
-        dataset, table = self._with_statistics(dataset, table, target, weight, ~skip, loss, n_jobs)
+        crowds = self._crowds(dataset, table, before, loss, tree)
+        if crowds:
+            dataset, made = dataset.by_target(crowds, target, weight, ~skip, n_jobs)
+            table = None if table is None else table.with_columns(made)
         if before is not None and self._first is not None:  # n_estimators further stages
             params = replace(params, n_estimators=len(before.stages) + params.n_estimators)
         offset = read_init_score(init_score, n, loss.n_outputs)
@@ -148,11 +152,14 @@ class BaseGradientBoosting(TableEstimator):
 
     def _read_new(self, X: Any) -> Table:
         """As `_read_table`; a model to go on from brings its level tables, and a column stays what it was there."""
-        first = self._first or (self if self.warm_start and hasattr(self, "model_") else None)
+        going_on = self.warm_start and hasattr(self, "model_")
+        first: Any = self if self._first is None and going_on else self._first
         if first is None:
             return super()._read_new(X)
         schema: Schema = getattr(first, "model_", first).schema
-        return read_table(X, like=schema, estimator_name=type(self).__name__) if schema.coded else read_table(X)
+        return (
+            read_table(X, like=schema.numbered(), estimator_name=type(self).__name__) if schema.coded else read_table(X)
+        )
 
     @contextmanager
     def _going_on_from(self, init_model: Any) -> Iterator[None]:
@@ -234,6 +241,7 @@ class BaseGradientBoosting(TableEstimator):
         """Range checks of what no record holds."""
         check_count("max_bins", self.max_bins, 2, 255)
         check_choice("sampling", self.sampling, ("uniform",))
+        check_choice("category_encoding", self.category_encoding, ("auto", "sets", "target"))
         if self.validation_fraction is not None:
             check_number("validation_fraction", self.validation_fraction, 0.0, 1.0, low_open=True, high_open=True)
         if not isinstance(self.warm_start, (bool, np.bool_)):
@@ -242,27 +250,27 @@ class BaseGradientBoosting(TableEstimator):
 
     # --- categories --------------------------------------------------------------------------------------------------
 
-    def _with_statistics(
-        self,
-        dataset: Dataset,
-        table: Table | None,
-        y: np.ndarray,
-        weight: np.ndarray | None,
-        training: np.ndarray,
-        loss: Loss,
-        n_jobs: int,
-    ) -> tuple[Dataset, Table | None]:
-        """The data with target statistics in the columns that are to have them."""
+    def _crowds(
+        self, dataset: Dataset, table: Table | None, before: Model | None, loss: Loss, tree: TreeParams
+    ) -> dict[int, Crowd]:
+        """The columns that get target statistics, with their levels."""
+        if before is not None:  # they stay what they were
+            if table is None:
+                return {}
+            own = {
+                j: levels for j, levels in enumerate(before.schema.levels) if levels is not None and levels.by_target
+            }
+            return {j: Crowd(levels, level_index(table.column(j))) for j, levels in own.items()}
+        chosen: Iterable[int] = ()
         if self.category_encoding == "target":
-            chosen = {j for j in np.flatnonzero(dataset.schema.in_sets).tolist() if dataset.bins.n_bins[j] > 4}
+            if loss.n_outputs > 1:
+                raise ParameterError(
+                    'category_encoding="target" needs one output; with more than two classes use "auto" or "sets".'
+                )
+            chosen = np.flatnonzero(dataset.schema.in_sets & (dataset.bins.n_bins > tree.max_onehot)).tolist()
         elif self.category_encoding == "auto" and loss.n_outputs == 1:
-            chosen = set(dataset.crowds)
-        else:
-            return dataset, table
-        if not chosen:
-            return dataset, table
-        dataset, made = dataset.by_target(sorted(chosen), y, weight, training, n_jobs)
-        return dataset, None if table is None else table.with_columns(made)
+            chosen = dataset.crowds
+        return {j: dataset.crowd(j) for j in chosen}
 
     # --- validation sample -------------------------------------------------------------------------------------------
 
@@ -322,6 +330,10 @@ class BaseGradientBoosting(TableEstimator):
         if before.schema.n_columns != dataset.n_columns:
             raise InputError(
                 f"{how} goes on from a model of {before.schema.n_columns} columns, but X has {dataset.n_columns}."
+            )
+        if any(own is not None and own.n_codes > MOST_CODES for own in before.schema.levels):
+            raise InputError(
+                f"{how} cannot go on from an imported model with more than {MOST_CODES} codes in a column."
             )
         if first is None and params.n_estimators < len(before.stages):
             raise ParameterError(

@@ -22,7 +22,8 @@ _MOST_CODES = 1 << 24
 
 
 def level_arrays(levels: Sequence[Levels | None]) -> dict[str, np.ndarray]:
-    """One entry of column, kind and size a table (unseen: where it is by target); their numbers, and values or texts (UTF-8), one after the other."""
+    """One entry of column, kind and size a table, and of unseen where it is by target; their numbers, and values or
+    texts (UTF-8), one after the other."""
     own = [(j, one) for j, one in enumerate(levels) if one is not None]
     texts = [text.encode("utf-8", "surrogatepass") for _, one in own if one.is_text for text in one.values.tolist()]
     return {

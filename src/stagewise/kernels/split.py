@@ -38,7 +38,7 @@ __all__ = [
     "split_gains",
 ]
 
-# fields of a split record (int64); a split by a set of codes has BIN = -1 and the codes on its left as bits of four words
+# fields of a split record (int64); a split by a set of codes has BIN = -1, and its left codes as bits of four words
 COLUMN, BIN, MISSING_LEFT, GRAD_LEFT, HESS_LEFT, COUNT_LEFT, SET = range(7)
 N_FIELDS = 10
 

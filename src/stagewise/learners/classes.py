@@ -27,6 +27,7 @@ class _Split(NamedTuple):
     cut: int  # the last bin on the left
     side: int  # of missing values: 1 is left
     gain: float
+    codes: frozenset[int] | None = None  # a split by a set: the codes on the left
 
 
 class _Node(NamedTuple):
@@ -104,7 +105,7 @@ class ClassTreeLearner:
         cut, side = np.zeros(gain.shape, np.int64), np.zeros(gain.shape, np.int64)
         hist = np.empty((backend.team.n_threads, n_nodes, 256, self.n_classes + 1), np.int64)
         backend.team.run(
-            class_splits, backend.bins.by_column, backend.bins.n_bins, level, self.code, weight, whole,
+            class_splits, backend.bins.by_column, backend.bins.n_bins, backend.in_sets, level, self.code, weight, whole,
             np.int64(backend.params.min_samples_leaf), hist, gain, cut, side,
         )  # fmt: skip
         best = gain.argmax(axis=0).tolist()
@@ -118,6 +119,12 @@ class ClassTreeLearner:
         rows = np.flatnonzero(node == number)
         codes = self.backend.bins.by_column[split.column, rows]
         missing, goes_left = codes == MISSING, codes <= split.cut
+        if self.backend.in_sets[split.column]:
+            there = set(codes[used[rows]].tolist())
+            left = {split.cut} - {MISSING}
+            if 2 * int((codes[used[rows]] == split.cut).sum()) >= int(used[rows].sum()):
+                left |= set(range(int(self.backend.bins.n_bins[split.column]))) - there  # where most rows go
+            split, goes_left = split._replace(cut=0, codes=frozenset(left)), np.isin(codes, list(left))
         if split.side == NOT_SEEN:  # the side with more rows; ties: left
             known = used[rows] & ~missing
             split = split._replace(side=int(2 * int(goes_left[known].sum()) >= int(known.sum())))
@@ -138,9 +145,14 @@ class ClassTreeLearner:
         splits = [leaf if node.split is None else node.split for node in grown]
         columns = np.array([split.column for split in splits], np.int32)
         cuts = np.array([split.cut for split in splits], np.int32)
+        by_set = np.array([split.codes is not None for split in splits])
+        sets = np.zeros((int(by_set.sum()), 4), np.uint64)
+        for k, split in enumerate(split for split in splits if split.codes is not None):
+            for b in split.codes or ():
+                sets[k, b // 64] |= np.uint64(1 << (b % 64))
         return Tree(
             feature=columns,
-            threshold=np.where(columns >= 0, self._cuts[np.maximum(columns, 0), cuts], 0.0),
+            threshold=np.where((columns >= 0) & ~by_set, self._cuts[np.maximum(columns, 0), cuts], 0.0),
             cut=cuts,
             missing_left=np.array([split.side for split in splits], np.uint8),
             left=np.array([node.left for node in grown], np.int32),
@@ -149,4 +161,6 @@ class ClassTreeLearner:
             count=sums[:, -1].copy(),
             cover=sums[:, :-1].sum(axis=1) * scale,
             depth=np.array([node.depth for node in grown], np.int32),
+            subset=np.where(by_set, np.cumsum(by_set) - 1, -1).astype(np.int32) if len(sets) else np.empty(0, np.int32),
+            sets=sets,
         )
