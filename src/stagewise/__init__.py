@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from stagewise.estimators.componentwise import ComponentwiseClassifier, ComponentwiseRegressor
     from stagewise.estimators.logitboost import GentleBoostClassifier, LogitBoostClassifier
     from stagewise.estimators.regression import GradientBoostingRegressor
+    from stagewise.io.export import export_input
     from stagewise.io.format import load, save
     from stagewise.io.lightgbm import import_lightgbm
     from stagewise.io.lightgbm_text import export_lightgbm
@@ -57,6 +58,7 @@ __all__ = [
     "TrainingInterrupted",
     "__version__",
     "export_c",
+    "export_input",
     "export_lightgbm",
     "export_onnx",
     "export_python",
@@ -83,6 +85,7 @@ _HOMES = {
     "StagewiseClassifier": "stagewise.estimators.anylearner",
     "StagewiseRegressor": "stagewise.estimators.anylearner",
     "export_c": "stagewise.io.sources",
+    "export_input": "stagewise.io.export",
     "export_lightgbm": "stagewise.io.lightgbm_text",
     "export_onnx": "stagewise.io.onnx",
     "export_python": "stagewise.io.sources",

@@ -11,15 +11,17 @@ from typing import Any
 import numpy as np
 
 from stagewise.boosting.model import Model
+from stagewise.data.table import read_table
 from stagewise.errors import InputError, InputTypeError
 from stagewise.files.disk import replace_file
+from stagewise.inspection.levels import level_names
 from stagewise.io.proof import probe_rows
 from stagewise.losses.base import Loss
 from stagewise.losses.linked import link_of
 from stagewise.params import check_choice
 from stagewise.tree.tree import Tree
 
-__all__ = ["Export", "Proof", "export_of", "finish", "unchecked"]
+__all__ = ["Export", "Proof", "export_input", "export_of", "finish", "unchecked"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,18 @@ class Export:
             trees[output] = replace(tree, value=value)
         return trees
 
+    @property
+    def codes(self) -> dict[int, np.ndarray]:
+        """By column that is split by sets: its codes, or those that sets have when its levels are not known."""
+        names = enumerate(level_names(self.model))
+        return {j: np.arange(len(own)) for j, own in names if own is not None}
+
+    @property
+    def possible(self) -> dict[int, np.ndarray]:
+        """`codes`, and one that no set has where any may occur."""
+        coded = self.model.schema.coded
+        return {j: own if j in coded else np.append(own, len(own)) for j, own in self.codes.items()}
+
     def predictions(self, rows: np.ndarray) -> np.ndarray:
         """What users of an export see: numbers (n,), or probabilities (n, K)."""
         raw = self.model.raw(rows)
@@ -99,6 +113,18 @@ def export_of(model: Any, what: str) -> Export:
     return Export(fitted, trees, *link, classes, fitted.schema.names, cost)
 
 
+def export_input(model: Any, X: Any) -> np.ndarray:
+    """The rows of X as exported models take them: a float matrix (n_rows, n_columns).
+
+    Missing values are NaN, and categories are the codes of the model's level tables, NaN for levels that it does not
+    know (or, where a model has them, target statistics).
+    """
+    fitted = getattr(model, "model_", None)
+    if not isinstance(fitted, Model):
+        raise InputTypeError(f"export_input needs a fitted estimator of stagewise, not {type(model).__name__}.")
+    return np.array(read_table(X, like=fitted.schema, estimator_name=type(model).__name__).to_matrix(), np.float64)
+
+
 def finish(
     path: str | os.PathLike[str],
     data: bytes,
@@ -120,7 +146,7 @@ def finish(
     must agree to within absolute + relative · |expected|, which is the format's own precision; 0 means the same bits.
     """
     check_choice("on_difference", on_difference, ("refuse", "warn"))
-    rows = probe_rows(export.trees, export.n_columns, dtype, infinite=infinite)
+    rows = probe_rows(export.trees, export.n_columns, dtype, infinite=infinite, codes=export.possible)
     if prepare is not None:
         rows = prepare(rows)
     wanted = (expected or export.predictions)(rows)
