@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 
 import numpy as np
@@ -16,6 +17,7 @@ from io_categories import (
     FRAME,
     LETTERS,
     NUMBER,
+    THREE,
     codes_around,
     lightgbm_model,
     n_sets,
@@ -214,6 +216,79 @@ def test_scikit_from_numbers():
     np.testing.assert_array_equal(ours.predict(rows), theirs.predict(rows))
     assert ours.model_.schema.levels[0] is None
     assert ours.model_.schema.levels[4].n_codes == 120
+
+
+# --- out -------------------------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def own(kind, growth="leafwise"):
+    """A model of ours on the frame: numbers or three classes."""
+    settings = {"n_estimators": 12, "max_leaf_nodes": 12, "min_samples_leaf": 5, "growth": growth}
+    if kind == "number":
+        return sw.GradientBoostingRegressor(**settings).fit(FRAME, NUMBER)
+    return sw.GradientBoostingClassifier(**settings).fit(FRAME, THREE)
+
+
+EXPORTS = {
+    "lightgbm": sw.export_lightgbm,
+    "xgboost": sw.export_xgboost,
+    "onnx": sw.export_onnx,
+    "onnx float32": functools.partial(sw.export_onnx, dtype="float32"),
+    "c": sw.export_c,
+    "python": sw.export_python,
+}
+
+
+@pytest.mark.parametrize("growth", ["leafwise", "symmetric"])
+@pytest.mark.parametrize("kind", ["number", "classes"])
+@pytest.mark.parametrize("name", EXPORTS)
+def test_every_export_with_categories(name, kind, growth, tmp_path):
+    model = own(kind, growth)
+    assert n_sets(model) > 10
+    missing = np.concatenate(
+        [tree.missing_left[tree.subset >= 0] for s in model.model_.stages for tree in s if len(tree.sets)]
+    )
+    assert 0 < missing.mean() < 1
+    proof = EXPORTS[name](model, tmp_path / "model")
+    assert proof.differences == 0
+    assert proof.rows > 500
+
+
+@pytest.mark.parametrize("kind", ["number", "classes"])
+def test_what_is_exported_comes_back(kind, tmp_path):
+    model = own(kind)
+    raw = model.model_.raw(sw.export_input(model, FRAME))
+    sw.export_lightgbm(model, tmp_path / "m.txt")
+    again = sw.import_lightgbm(tmp_path / "m.txt")
+    np.testing.assert_array_equal(again.model_.raw(sw.export_input(again, FRAME)), raw)
+    sw.export_xgboost(model, tmp_path / "m.json")
+    again = sw.import_xgboost(tmp_path / "m.json")
+    np.testing.assert_allclose(again.model_.raw(sw.export_input(model, FRAME)), raw, rtol=1e-5, atol=1e-5)
+
+
+def test_lightgbm_takes_the_frame_itself(tmp_path):
+    import lightgbm as lgb
+
+    model = own("number")
+    sw.export_lightgbm(model, tmp_path / "m.txt")
+    booster = lgb.Booster(model_file=tmp_path / "m.txt")
+    for rows in (FRAME, unseen(FRAME)):
+        np.testing.assert_array_equal(quietly(booster.predict, rows), model.predict(rows))
+
+
+@pytest.mark.parametrize("name", EXPORTS)
+def test_imported_categories_go_out_again(name, tmp_path):
+    """Without level tables: codes that no set has are among the rows."""
+    model = sw.import_lightgbm(lightgbm_model(False))
+    assert EXPORTS[name](model, tmp_path / "model").differences == 0
+
+
+def test_codes_that_lightgbm_cannot_send_where_missing_values_do_not_go(tmp_path):
+    model = sw.import_xgboost(xgboost_model(False))
+    with pytest.raises(InputError, match="predicted differently by LightGBM"):
+        sw.export_lightgbm(model, tmp_path / "m.txt")
+    assert sw.export_xgboost(model, tmp_path / "m.json").differences == 0
 
 
 # --- all -------------------------------------------------------------------------------------------------------------

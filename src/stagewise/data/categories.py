@@ -33,6 +33,7 @@ __all__ = [
     "cells_of",
     "choose_columns",
     "column_cells",
+    "exact_numbers",
     "learn",
     "level_index",
     "pooled",
@@ -89,6 +90,9 @@ class Levels:
         """The levels with this code, as text."""
         chosen = self.values[self.numbers == code].tolist()
         return [str(int(own)) if isinstance(own, float) and own.is_integer() else str(own) for own in chosen]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: own for name, own in self.__dict__.items() if name != "_number_of"}
 
     @cached_property
     def _number_of(self) -> dict[str, float]:

@@ -18,7 +18,7 @@ from stagewise.boosting.loop import Problem, Validation, boost
 from stagewise.boosting.methods import gradient_boosting
 from stagewise.boosting.model import Model
 from stagewise.boosting.sampling import smallest_hashes
-from stagewise.data.categories import level_index
+from stagewise.data.categories import MOST_CODES, level_index
 from stagewise.data.dataset import Dataset, bin_table
 from stagewise.data.leveltables import Crowd
 from stagewise.data.table import Schema, Table, read_table
@@ -362,6 +362,10 @@ class BaseGradientBoosting(TableEstimator):
         if before.schema.n_columns != dataset.n_columns:
             raise InputError(
                 f"{how} goes on from a model of {before.schema.n_columns} columns, but X has {dataset.n_columns}."
+            )
+        if any(own is not None and own.n_codes > MOST_CODES for own in before.schema.levels):
+            raise InputError(
+                f"{how} cannot go on from an imported model with more than {MOST_CODES} codes in a column."
             )
         if first is None and params.n_estimators < len(before.stages):
             raise ParameterError(

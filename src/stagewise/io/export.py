@@ -13,6 +13,7 @@ import numpy as np
 from stagewise.boosting.model import Model
 from stagewise.data.table import read_table
 from stagewise.errors import InputError, InputTypeError
+from stagewise.inspection.levels import level_names
 from stagewise.io.proof import probe_rows
 from stagewise.losses.base import Loss
 from stagewise.losses.linked import link_of
@@ -74,6 +75,18 @@ class Export:
             trees[output] = replace(tree, value=value)
         return trees
 
+    @property
+    def codes(self) -> dict[int, np.ndarray]:
+        """By column that is split by sets: its codes, or those that sets have when its levels are not known."""
+        names = enumerate(level_names(self.model))
+        return {j: np.arange(len(own)) for j, own in names if own is not None}
+
+    @property
+    def possible(self) -> dict[int, np.ndarray]:
+        """`codes`, and one that no set has where any may occur."""
+        coded = self.model.schema.coded
+        return {j: own if j in coded else np.append(own, len(own)) for j, own in self.codes.items()}
+
     def predictions(self, rows: np.ndarray) -> np.ndarray:
         """What users of an export see: numbers (n,), or probabilities (n, K)."""
         raw = self.model.raw(rows)
@@ -133,7 +146,7 @@ def finish(
     must agree to within absolute + relative · |expected|, which is the format's own precision; 0 means the same bits.
     """
     check_choice("on_difference", on_difference, ("refuse", "warn"))
-    rows = probe_rows(export.trees, export.n_columns, dtype, infinite=infinite)
+    rows = probe_rows(export.trees, export.n_columns, dtype, infinite=infinite, codes=export.possible)
     if prepare is not None:
         rows = prepare(rows)
     wanted = (expected or export.predictions)(rows)

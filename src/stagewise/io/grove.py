@@ -139,7 +139,7 @@ def _set_arrays(grove: Grove, own: np.ndarray, size: np.ndarray, what: str) -> d
 
 def words_of(codes: np.ndarray) -> np.ndarray:
     """The words of a set of codes (int64, not negative)."""
-    out = np.zeros(int(codes.max(initial=-1)) // 64 + 1, np.uint64)
+    out = np.zeros(int(codes.max(initial=0)) // 64 + 1, np.uint64)
     np.bitwise_or.at(out, codes // 64, np.uint64(1) << (codes % 64).astype(np.uint64))
     return out
 

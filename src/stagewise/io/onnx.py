@@ -9,13 +9,15 @@ import numpy as np
 
 from stagewise._version import __version__
 from stagewise.errors import MissingExtraError
+from stagewise.inspection.levels import set_codes
 from stagewise.io.export import Export, Proof, export_of, finish, unchecked
 from stagewise.params import check_choice
+from stagewise.tree.tree import Tree
 
 __all__ = ["export_onnx"]
 
 _OPSET, _ML_OPSET = 21, 5
-_BRANCH_LEQ, _SUM, _NO_TRANSFORM = 0, 1, 0
+_BRANCH_LEQ, _BRANCH_MEMBER, _SUM, _NO_TRANSFORM = 0, 6, 1, 0
 
 
 def export_onnx(
@@ -23,7 +25,8 @@ def export_onnx(
 ) -> Proof:
     """Write a fitted estimator as ONNX (ai.onnx.ml 5), for onnxruntime and others. Needs `stagewise[onnx]`.
 
-    Input: X (n, n_columns) of `dtype`, NaN where a value is missing. Outputs: prediction (n,); for classes label (n,)
+    Input: X (n, n_columns) of `dtype`, NaN where a value is missing, categories as the codes that `export_input` gives.
+    Outputs: prediction (n,); for classes label (n,)
     and probabilities (n, K). With float64 predictions agree to rounding; with float32 thresholds are rounded so that
     float32 values reach the same leaves, whose values are float32. Checked with onnxruntime on rows that stand on and
     around every threshold; on_difference="warn" writes the file even if some differ.
@@ -111,8 +114,8 @@ class _Graph:
 
     def trees(self, export: Export) -> str:
         """The TreeEnsemble; inner nodes and leaves have numbers of their own. A lone leaf hangs on a test twice."""
-        lists: list[list[Any]] = [[] for _ in range(10)]
-        feature, split, missing, true, false, true_leaf, false_leaf, root, target, weight = lists
+        lists: list[list[Any]] = [[] for _ in range(12)]
+        feature, split, missing, true, false, true_leaf, false_leaf, root, target, weight, modes, members = lists
         for t, tree in enumerate(export.trees):
             leaf, first, first_leaf = tree.left < 0, len(feature), len(weight)
             number = np.where(leaf, first_leaf + np.cumsum(leaf) - 1, first + np.cumsum(~leaf) - 1)
@@ -123,10 +126,14 @@ class _Graph:
             if len(inner) == 0:
                 ends = np.array([first_leaf]), np.array([first_leaf]), np.array([1]), np.array([1])
                 columns, splits, sides = np.array([0]), np.array([0.0]), np.array([0])
+                modes.append(_BRANCH_LEQ)
             else:
                 a, b = tree.left[inner], tree.left[inner] + 1
                 ends = number[a], number[b], leaf[a].astype(int), leaf[b].astype(int)
                 columns, splits, sides = tree.feature[inner], tree.threshold[inner], tree.missing_left[inner]
+                own_modes, own_members, splits = _members(tree, inner, splits)
+                modes += own_modes
+                members += own_members
             feature += columns.tolist()
             split += splits.tolist()
             missing += sides.astype(int).tolist()
@@ -136,11 +143,12 @@ class _Graph:
         return self.add(
             "TreeEnsemble", ["X"], "sum", domain="ai.onnx.ml", n_targets=export.n_outputs, aggregate_function=_SUM,
             post_transform=_NO_TRANSFORM, tree_roots=root, nodes_featureids=feature,
-            nodes_modes=tensor(np.full(len(feature), _BRANCH_LEQ, np.uint8), "modes"),
+            nodes_modes=tensor(np.array(modes, np.uint8), "modes"),
             nodes_splits=tensor(_round_down(np.array(split), self.kind), "splits"),
             nodes_missing_value_tracks_true=missing, nodes_truenodeids=true, nodes_trueleafs=true_leaf,
             nodes_falsenodeids=false, nodes_falseleafs=false_leaf, leaf_targetids=target,
             leaf_weights=tensor(np.array(weight, self.kind), "weights"),
+            **({"membership_values": tensor(np.array(members, self.kind), "members")} if members else {}),
         )  # fmt: skip
 
     def sigmoid(self, raw: str, factor: float, output: str) -> str:
@@ -195,6 +203,20 @@ class _Graph:
             chosen = self.add("ArgMax", [score], "chosen", axis=1, keepdims=0)
         labels = export.classes.astype(object if text else np.float64 if export.classes.dtype.kind == "f" else np.int64)
         self.add("Gather", [self.constant(labels, "classes"), chosen], "label")
+
+
+def _members(tree: Tree, inner: np.ndarray, splits: np.ndarray) -> tuple[list[int], list[float], np.ndarray]:
+    """(modes of the inner nodes, the members of their sets, each list of them closed by NaN, thresholds)."""
+    modes, members, splits = [_BRANCH_LEQ] * len(inner), [], splits.copy()
+    for at, k in enumerate(inner.tolist() if len(tree.subset) else ()):
+        if tree.subset[k] >= 0:
+            codes = set_codes(tree.sets[tree.subset[k]])
+            if len(codes):
+                modes[at] = _BRANCH_MEMBER
+                members += [*map(float, codes.tolist()), np.nan]
+            else:
+                splits[at] = -1.0  # no code is below 0
+    return modes, members, splits
 
 
 def _round_down(values: np.ndarray, kind: np.dtype[Any]) -> np.ndarray:

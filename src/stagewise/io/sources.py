@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ def export_python(model: Any, path: str | os.PathLike[str], *, on_difference: st
     """Write a fitted estimator as one Python module of the standard library alone.
 
     It has `raw(row)` and `predict(row)`, for classes also `predict_proba(row)`, of one row: a sequence of numbers, with
-    NaN where a value is missing. Raw predictions are the same bits.
+    NaN where a value is missing and categories as codes (`export_input`). Raw predictions are the same bits.
     """
     export = export_of(model, "Python")
     text = _python(export)
@@ -48,8 +49,9 @@ def export_c(model: Any, path: str | os.PathLike[str], *, name: str = "model", o
     """Write a fitted estimator as one C99 file that needs the mathematics library alone.
 
     It defines `void NAME_raw(const double *x, double *raw)` and `void NAME_predict(const double *x, double *out)`. x is
-    one row, NaN where a value is missing; out has the prediction, or one probability for each class. Raw predictions
-    are the same bits. Checked by compiling it with $CC or cc, if there is one.
+    one row, NaN where a value is missing, categories as codes (`export_input`); out has the prediction, or one
+    probability for each class. Raw predictions are the same bits. Checked by compiling it with $CC or cc, if there is
+    one.
     """
     if str(name) != name or not name.isidentifier() or not name.isascii():
         raise ParameterError(f"name={name!r} must be a name that C allows, for example 'model'.")
@@ -129,6 +131,27 @@ def _tables(export: Export) -> dict[str, np.ndarray]:
         "number": np.where(left >= 0, of("threshold", float), of("value", float)),
         "left": np.where(left >= 0, left + np.repeat(shift[:-1], sizes), -1),
         "missing_left": of("missing_left", np.int64),
+        **_sets(export),
+    }
+
+
+def _sets(export: Export) -> dict[str, np.ndarray]:
+    """Splits by sets of categories, if there are any: the set of each node or -1, the words of the sets one after the
+    other, and where each set begins."""
+    if not any(len(tree.sets) for tree in export.trees):
+        return {}
+    subset, words, before = [], [np.empty(0, np.uint64)], 0
+    start = [np.zeros(1, np.int64)]
+    for tree in export.trees:
+        own = tree.subset if len(tree.subset) else np.full(tree.n_nodes, -1)
+        subset.append(np.where(own >= 0, own + before, -1))
+        before += len(tree.sets)
+        words.append(tree.sets.ravel())
+        start.append(np.full(len(tree.sets), tree.sets.shape[1]))
+    return {
+        "subset": np.concatenate(subset).astype(np.int64),
+        "set_start": np.cumsum(np.concatenate(start)),
+        "words": np.concatenate(words),
     }
 
 
@@ -164,6 +187,12 @@ _PYTHON_LINKS = {
 }
 
 
+_PYTHON_SETS = """def _is_right(k, value):
+    if SUBSET[k] < 0:
+        return value > NUMBER[k]
+    return not (0.0 <= value < 1e9 and SETS[SUBSET[k]] >> int(value) & 1)"""
+
+
 def _python(export: Export) -> str:
     def number(value: float) -> str:
         return repr(value) if math.isfinite(value) else f'float("{value}")'
@@ -172,9 +201,16 @@ def _python(export: Export) -> str:
         return f"{name} = (\n{_wrapped(values)}\n)"
 
     tables = _tables(export)
+    by_set = "subset" in tables
+    sets = []
+    if by_set:
+        words, start = tables["words"].tolist(), tables["set_start"].tolist()
+        bits = [sum(word << 64 * k for k, word in enumerate(words[a:b])) for a, b in pairwise(start)]
+        sets = [table("SUBSET", map(str, tables["subset"].tolist())), table("SETS", map(hex, bits))]
     about = "\n".join(line.replace("\\", "\\\\").replace('"""', "'''") for line in _about(export))
     parts = [f'"""{about}\n"""', "from math import exp, log1p"]
     parts += [table(key.upper(), map(str, tables[key].tolist())) for key in ("root", "feature", "left", "missing_left")]
+    parts += sets
     parts += [
         table("NUMBER", map(number, tables["number"].tolist())),
         table("INITIAL", map(number, export.model.initial.tolist())),
@@ -188,10 +224,12 @@ def _python(export: Export) -> str:
             right = not MISSING_LEFT[k] if value != value else value > NUMBER[k]
             k = LEFT[k] + right
         out[tree % len(out)] += NUMBER[k]
-    return out''',
+    return out'''.replace("value > NUMBER[k]", "_is_right(k, value)" if by_set else "value > NUMBER[k]"),
         """def _sigmoid(f):
     return 1.0 / (1.0 + exp(-f)) if f >= 0.0 else exp(max(f, -745.0)) / (1.0 + exp(max(f, -745.0)))""",
     ]
+    if by_set:
+        parts.append(_PYTHON_SETS)
     if export.classes is None:
         if export.link not in _PYTHON_LINKS:
             raise export.refuse("Python")
@@ -264,6 +302,11 @@ def _c(export: Export, name: str) -> str:
     about = "\n".join(f" * {line}".rstrip().replace("*/", "* /") for line in _about(export)).encode("ascii", "replace")
     scratch = "int k; double top = raw[0], total = 0.0;\n    " if export.link == "softmax" else ""
     scratch = "int k;\n    " if export.link == "one_vs_all" else scratch
+    sets = ""
+    if "subset" in tables:
+        words = (f"{word:#x}u" for word in tables["words"].tolist())
+        numbers = [table("int32_t", key, map(str, tables[key.lower()].tolist())) for key in ("SUBSET", "SET_START")]
+        sets = "\n".join([*numbers, table("uint64_t", "WORDS", words), _C_SETS])
     return f"""/*
 {about.decode()}
  *
@@ -282,7 +325,7 @@ def _c(export: Export, name: str) -> str:
 {table("uint8_t", "MISSING_LEFT", map(str, tables["missing_left"].tolist()))}
 {table("double", "NUMBER", map(number, map(float, tables["number"].tolist())))}
 {table("double", "INITIAL", map(number, export.model.initial.tolist()))}
-
+{sets}
 /* Raw predictions, OUTPUTS of them. */
 void {name}_raw(const double *x, double *raw)
 {{
@@ -292,7 +335,7 @@ void {name}_raw(const double *x, double *raw)
         k = ROOT[t];
         while (FEATURE[k] >= 0) {{
             double v = x[FEATURE[k]];
-            k = LEFT[k] + (v != v ? !MISSING_LEFT[k] : v > NUMBER[k]);
+            k = LEFT[k] + (v != v ? !MISSING_LEFT[k] : {"is_right(k, v)" if sets else "v > NUMBER[k]"});
         }}
         raw[t % OUTPUTS] += NUMBER[k];
     }}
@@ -307,6 +350,20 @@ void {name}_predict(const double *x, double *out)
 }}
 """
 
+
+_C_SETS = """
+/* Whether a value goes right: at a threshold, or because it is no code of a set. */
+static int is_right(int32_t k, double v)
+{
+    int32_t s = SUBSET[k], first;
+    int64_t code;
+    if (s < 0) return v > NUMBER[k];
+    first = SET_START[s];
+    if (!(v >= 0.0 && v < 64.0 * (SET_START[s + 1] - first))) return 1;
+    code = (int64_t)v;
+    return !(WORDS[first + code / 64] >> (code % 64) & 1);
+}
+"""
 
 _C_SIGMOID = """
 static double sigmoid(double f)
