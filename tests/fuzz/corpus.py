@@ -10,6 +10,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import lightgbm as lgb
 import numpy as np
+import pandas as pd
 import xgboost as xgb
 
 import stagewise as sw
@@ -39,6 +40,12 @@ def corpus() -> dict[str, list[bytes]]:
         sw.ComponentwiseClassifier(base="spline", n_estimators=2).fit(full, three),
         sw.ComponentwiseRegressor(n_estimators=4, stopping="aic").fit(full, f),
     ]
+    coded = np.column_stack([np.arange(200) % 7, X[:, 0], np.arange(200) % 3])
+    coded[::11, 0] = np.nan
+    own += [
+        sw.GradientBoostingRegressor(**small, categorical_features=[0, 2], growth=growth).fit(coded, f)
+        for growth in ("leafwise", "symmetric")
+    ]
     own.append(own[0].model_)
     options = {"num_leaves": 4, "min_data_in_leaf": 5, "verbose": -1}
     kinds = np.column_stack([np.arange(200) % 7, X[:, 0]])
@@ -63,6 +70,14 @@ def corpus() -> dict[str, list[bytes]]:
                 ({"objective": "reg:tweedie"}, np.exp(np.clip(f, -2, 2))),
             )
         ]
+        named = pd.DataFrame({"a": pd.Categorical(list("abcdefg" * 28) + list("abcd")), "b": X[:, 0]})
+        options = {"max_depth": 2, "nthread": 1, "max_cat_to_onehot": 1}
+        data = xgb.DMatrix(named, np.arange(200) % 7 % 3 + f, enable_categorical=True)
+        boosters.append(xgb.train(options, data, 2))
+        named_light = lgb.Dataset(named, np.arange(200) % 7 % 3 + f)
+        light.append(
+            lgb.train({"num_leaves": 4, "min_data_in_leaf": 5, "min_data_per_group": 5, "verbose": -1}, named_light, 2)
+        )
     return {
         "own": [dumps(model) for model in own],
         "lightgbm": [model.model_to_string().encode() for model in light],

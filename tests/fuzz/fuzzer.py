@@ -33,6 +33,8 @@ import stagewise as sw
 from fuzz.corpus import FORMATS, LogCosh, corpus
 from fuzz.mutations import mutated
 from stagewise.boosting.model import Model
+from stagewise.inspection.attribution import contributions
+from stagewise.inspection.outline import tree_text
 from stagewise.io.format import dumps, loads
 
 SECONDS = 1.0
@@ -57,20 +59,33 @@ def use(model: Any) -> None:
     X = rng.normal(size=(40, n_columns))
     X[rng.random(X.shape) < 0.2] = np.nan
     X[0], X[1], X[2] = np.inf, -np.inf, 0.0
+    X[3:10] = np.arange(7.0)[:, None]  # codes of categories
     for rows in (X, X[:1], X.astype(np.float32)):
         raw = inner.raw(np.ascontiguousarray(rows))
         assert raw.shape == (inner.n_outputs, len(rows))
     if inner.of_trees:
         inner.forest.leaves(X)
         inner.importance()
+        explain(inner, X[:12])
     repr(inner.history)
     if model is not inner:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            model.predict(X if inner.of_trees else np.nan_to_num(X, posinf=9.0, neginf=-9.0))
+            if not any(own is not None and own.is_text for own in inner.schema.levels):
+                model.predict(X if inner.of_trees else np.nan_to_num(X, posinf=9.0, neginf=-9.0))
             for name in ("alphas_", "coef_path_", "selected_"):
                 getattr(model, name, None)
     assert dumps(loads(dumps(model), losses={"LogCosh": LogCosh})) == dumps(model)
+
+
+def explain(model: Model, X: np.ndarray) -> None:
+    """What climbs paths: conditions of leaves, and sets of categories met along them."""
+    if sum(tree.n_nodes for stage in model.stages for tree in stage) > 1000:
+        return
+    with np.errstate(all="ignore"):
+        contributions(model, X, np.empty((0, X.shape[1])), np.empty(0), False, 1)
+        if model.stages:
+            tree_text(model)
 
 
 def attempt(kind: str, data: bytes) -> str:

@@ -91,8 +91,8 @@ def _text(export: Export) -> str:
         f"[{cuts[0]!r}:{cuts[-1]!r}]" if len(cuts) else "none" for cuts in map(np.ndarray.tolist, export.model.cuts)
     ]
     codes = export.codes
-    for j, own in codes.items():
-        infos[j] = ":".join(["-1", *map(str, own.tolist())])
+    for j, present in codes.items():
+        infos[j] = ":".join(["-1", *map(str, present.tolist())])
     blocks = [f"Tree={t}\n{_tree(tree, codes)}\n\n" for t, tree in enumerate(export.with_start())]
     head = [
         "tree",

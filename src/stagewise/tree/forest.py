@@ -78,9 +78,11 @@ class Forest:
         )
         n_leaves = np.add.reduceat(leaf.astype(np.int64), start[:-1]) if len(trees) else np.empty(0, np.int64)
         lookups = _lookups(walks)
-        few = len(trees) > 0 and n_leaves.max() <= 64 and lookups is not None
-        shallow = len(trees) > 0 and depth.max() <= _MOST_LEVELS and lookups is not None
+        if len(trees) == 0 or lookups is None:
+            return cls(walks, None, None)
+        shallow = depth.max() <= _MOST_LEVELS
         levels = _levels(walks, joined["depth"].astype(np.int64), lookups) if shallow else None
+        few = n_leaves.max() <= 64
         return cls(walks, _masks(walks, n_leaves, lookups) if few and levels is None else None, levels)
 
     @property
