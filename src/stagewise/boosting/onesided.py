@@ -83,7 +83,8 @@ class GossSampler(ScoreSampler):
         if counts[edge]:
             inside = (wanted - (int(above[edge]) - int(counts[edge]))) / int(counts[edge])
             share[edge] = inside + (1.0 - inside) * others
-        return np.minimum(share, 1.0)
+        kept: np.ndarray = np.minimum(share, 1.0)
+        return kept
 
 
 class VarianceSampler(ScoreSampler):

@@ -22,6 +22,7 @@ ABSENT = 0
 """The code of rows that take no part in training."""
 
 _SHIFT = 44
+_ROWS = 128
 _TOP = np.int64((0x3FF0000000000000 >> _SHIFT) - (CODES - 1))  # a score of 1 has the last code
 
 
@@ -115,16 +116,19 @@ def gather_bins(tid, n_threads, index, fours, codes, by_row, by_column):
     codes, by_row: four codes a word (uint32), `fours` words a row. by_column: uint8 (4 · fours, len(index)).
     """
     k0, k1 = share(0, index.shape[0], tid, n_threads)
-    width, byte = np.uint64(fours), np.uint32(8)
-    for k in range(k0, k1):
-        p, to = np.uint64(index[k]) * width, np.uint64(k) * width
-        for q in range(fours):
-            four = codes[p + np.uint64(q)]
-            by_row[to + np.uint64(q)] = four
-            by_column[4 * q, k] = np.uint8(four)
-            by_column[4 * q + 1, k] = np.uint8(four >> byte)
-            by_column[4 * q + 2, k] = np.uint8(four >> np.uint32(16))
-            by_column[4 * q + 3, k] = np.uint8(four >> np.uint32(24))
+    width, block = np.uint64(fours), np.empty((fours, _ROWS), np.uint32)
+    for a in range(k0, k1, _ROWS):
+        n = min(_ROWS, k1 - a)
+        for k in range(n):
+            p, to = np.uint64(index[a + k]) * width, np.uint64(a + k) * width
+            for q in range(fours):
+                four = codes[p + np.uint64(q)]
+                by_row[to + np.uint64(q)] = four
+                block[q, k] = four
+        for c in range(4 * fours):  # a byte of each word, in vectors
+            four, shift, own = block[c >> 2], np.uint32(8 * (c & 3)), by_column[c, a : a + n]
+            for k in range(n):
+                own[k] = np.uint8(four[k] >> shift)
 
 
 @kernel
