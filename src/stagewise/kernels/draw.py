@@ -128,7 +128,7 @@ def gather_bins(tid, n_threads, index, fours, codes, by_row, by_column):
         for c in range(4 * fours):  # a byte of each word, in vectors
             four, shift, own = block[c >> 2], np.uint32(8 * (c & 3)), by_column[c, a : a + n]
             for k in range(n):
-                own[k] = np.uint8(four[k] >> shift)
+                own[k] = np.uint8((four[k] >> shift) & np.uint32(255))
 
 
 @kernel
