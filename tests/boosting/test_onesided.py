@@ -61,14 +61,15 @@ def test_sums_are_right_on_average(kind):
 
 
 def test_minimal_variance():
-    """At the same number of rows, sums of gradients vary less than with a uniform sample, and than with goss."""
+    """At the same number of rows, sums of gradients vary less than with a uniform sample and than with goss, which are
+    about equal where gradients are normally distributed."""
     with Team(1) as team:
         deviations = []
         for sampler in (goss(NOBODY, team), VarianceSampler(N, NOBODY, team, 3, 0.3)):
             drawn = [sampler(stage, pairs_of(GRAD)) for stage in range(300)]
             deviations.append(np.std([(GRAD[rows.index] * rows.weight).sum() for rows in drawn]))
     uniform = np.sqrt((GRAD**2).sum() * 0.7 / 0.3)
-    assert deviations[1] < deviations[0] < uniform
+    assert deviations[1] < 0.9 * min(deviations[0], uniform)
 
 
 def test_gradients_of_one_size_are_drawn_alike():
