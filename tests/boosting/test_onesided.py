@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import stagewise as sw
-from stagewise.boosting.onesided import _SIZES, GossSampler, VarianceSampler
+from stagewise.boosting.onesided import _SIZES, GossSampler, ScoreSampler, VarianceSampler
 from stagewise.boosting.pairs import Pairs
+from stagewise.boosting.sampling import Rows
 from stagewise.errors import ParameterError
 from stagewise.kernels.draw import CODES
 from stagewise.kernels.team import Team
@@ -28,6 +29,12 @@ def pairs_of(grad: np.ndarray) -> Pairs:
 
 def goss(skip: np.ndarray, team: Team, top: float = 0.2, rest: float = 0.1, warm_up: int = 0) -> GossSampler:
     return GossSampler(len(skip), skip, team, 3, warm_up, top, rest)
+
+
+def samples(sampler: ScoreSampler, stages: int) -> list[Rows]:
+    """Copies: a sampler writes the next stage's rows over the last one's."""
+    drawn = (sampler(stage, pairs_of(GRAD)) for stage in range(stages))
+    return [Rows(rows.index.copy(), None, rows.weight.copy()) for rows in drawn]
 
 
 NOBODY = np.zeros(N, np.bool_)
@@ -53,7 +60,7 @@ def test_sums_are_right_on_average(kind):
     """Horvitz and Thompson: a row that is drawn with probability p counts 1/p times."""
     with Team(1) as team:
         sampler = goss(NOBODY, team) if kind == "goss" else VarianceSampler(N, NOBODY, team, 3, 0.3)
-        drawn = [sampler(stage, pairs_of(GRAD)) for stage in range(400)]
+        drawn = samples(sampler, 400)
         sums = np.array([(GRAD[rows.index] * rows.weight).sum() for rows in drawn])
         assert sums.mean() == pytest.approx(GRAD.sum(), abs=5 * sums.std() / 20)
         assert np.mean([rows.weight.sum() for rows in drawn]) == pytest.approx(N, rel=0.01)
@@ -66,7 +73,7 @@ def test_minimal_variance():
     with Team(1) as team:
         deviations = []
         for sampler in (goss(NOBODY, team), VarianceSampler(N, NOBODY, team, 3, 0.3)):
-            drawn = [sampler(stage, pairs_of(GRAD)) for stage in range(300)]
+            drawn = samples(sampler, 300)
             deviations.append(np.std([(GRAD[rows.index] * rows.weight).sum() for rows in drawn]))
     uniform = np.sqrt((GRAD**2).sum() * 0.7 / 0.3)
     assert deviations[1] < 0.9 * min(deviations[0], uniform)

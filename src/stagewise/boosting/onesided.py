@@ -24,7 +24,7 @@ _SIZES = np.ldexp(1.0 + (np.arange(CODES) + 1) % 256 / 256.0, (np.arange(CODES) 
 
 
 class ScoreSampler(Sampler):
-    """Draws rows with probabilities that depend on their scores."""
+    """Draws rows with probabilities that depend on their scores. The next call overwrites the arrays of the last."""
 
     def __init__(self, n_rows: int, skip: np.ndarray, team: Team, seed: int, warm_up: int = 0) -> None:
         super().__init__(n_rows, skip)
