@@ -830,6 +830,48 @@ def spline_values(x: np.ndarray, low: float, width: float, coef: np.ndarray) -> 
     return spline_basis(x, low, width, len(coef) - 3) @ coef
 
 
+# --- draw.py ---------------------------------------------------------------------------------------------------------
+
+
+def score_codes(grad: np.ndarray, skip: np.ndarray, scale: float) -> list[int]:
+    """0 for rows that are skipped; else how many 256ths of an octave a score lies above 2**-32, 1 to 8191."""
+    out = []
+    for i in range(grad.shape[1]):
+        score = 0.0
+        for g in grad[:, i].tolist():
+            score += abs(g) * scale
+        code = 1
+        if score > 0.0:
+            mantissa, exponent = math.frexp(score)  # score = mantissa · 2**exponent, mantissa in [½, 1)
+            code = 256 * (exponent - 1 + 32) + math.floor((2.0 * mantissa - 1.0) * 256) - 1
+        out.append(0 if skip[i] else min(max(code, 1), 8191))
+    return out
+
+
+def draw_rows(codes: np.ndarray, key: int, below: Sequence[int], factor: np.ndarray) -> tuple[list[int], list[float]]:
+    """The rows whose hash is below the bound of their code, and their weights."""
+    rows = [i for i, code in enumerate(codes.tolist()) if splitmix64(key, i) >> 1 < below[code]]
+    return rows, [float(factor[codes[i]]) for i in rows]
+
+
+def gather_pairs(
+    index: np.ndarray, times: np.ndarray, grad: np.ndarray, hess: np.ndarray, weight: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    own = weight[index] if len(weight) else np.ones(len(index))
+    return grad[:, index] * times, hess[:, index] * times, own * times
+
+
+def gather_bins(codes: np.ndarray, index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The listed rows, and their transpose."""
+    return codes[index], codes[index].T
+
+
+def scatter_words(words: np.ndarray, index: np.ndarray, n_rows: int) -> np.ndarray:
+    out = np.zeros(n_rows, np.int64)
+    out[index] = words
+    return out
+
+
 TWINS: dict[str, Callable[..., Any]] = {
     "binning.bin_column": bin_column,
     "binning.bin_matrix": bin_matrix,
@@ -846,6 +888,11 @@ TWINS: dict[str, Callable[..., Any]] = {
     "dependence.add_curves": naive_paths.curves,
     "dependence.add_reached": naive_paths.dependence,
     "dependence.reach_shares": naive_paths.reach_shares,
+    "draw.draw_rows": draw_rows,
+    "draw.gather_bins": gather_bins,
+    "draw.gather_pairs": gather_pairs,
+    "draw.scatter_words": scatter_words,
+    "draw.score_codes": score_codes,
     "effects.component_tables": naive_paths.component,
     "effects.row_effects": naive_paths.row_effects,
     "entries.assign_bundles": naive_entries.assign_bundles,
@@ -864,6 +911,7 @@ TWINS: dict[str, Callable[..., Any]] = {
     "influence.influence_edge": influence_edge,
     "influence.influence_rows": influence_rows,
     "influence.influence_sums": influence_sums,
+    "labels.label_all": label_binned,
     "leaves.add_leaves": add_leaves,
     "leaves.leaf_quantiles": leaf_quantiles,
     "leaves.leaf_sums": leaf_sums,

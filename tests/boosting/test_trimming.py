@@ -51,9 +51,9 @@ def test_the_rows_of_each_stage(loss, load, weighted, monkeypatch):
     weight = np.random.default_rng(0).uniform(0.5, 2.0, len(y)) if weighted else np.ones(len(y))
     seen, original = [], CpuBackend.grow
 
-    def spied(self, chosen, index, rest, key):
+    def spied(self, chosen, index, rest, *more):
         seen.append(index.copy())
-        return original(self, chosen, index, rest, key)
+        return original(self, chosen, index, rest, *more)
 
     monkeypatch.setattr(CpuBackend, "grow", spied)
     model = GradientBoostingClassifier(loss, influence_trimming=0.15, **SMALL)

@@ -12,7 +12,7 @@ import stagewise as sw
 from stagewise.errors import InputError, InputTypeError
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "estimators"))
-from fingerprint import difference  # noqa: E402  (a helper of the tests next door)
+from fingerprint import difference
 
 N = 1200
 

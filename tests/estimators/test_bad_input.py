@@ -281,8 +281,8 @@ def test_warm_starts_that_do_not_fit():
     model = R(n_estimators=2, warm_start=True, loss="quantile", alpha=0.3).fit(X, Y).set_params(alpha=0.4)
     with pytest.raises(ParameterError, match=r"another loss \(Quantile\(alpha=0.3\), now Quantile\(alpha=0.4\)\)"):
         model.fit(X, Y)
-    with pytest.raises(InputError, match="warm_start needs the values of X, which a Dataset does not keep"):
-        R(n_estimators=2, warm_start=True).fit(X, Y).set_params(n_estimators=3).fit(Dataset(X, Y))
+    with pytest.raises(InputError, match="no cut point of this Dataset"):
+        R(n_estimators=2, warm_start=True).fit(X, Y).set_params(n_estimators=3).fit(Dataset(X, Y, max_bins=2))
     with pytest.raises(InputError, match="warm_start needs the classes of the first fit"):
         C(n_estimators=2, warm_start=True).fit(X, Y).set_params(n_estimators=3).fit(X, Y + 1)
 
@@ -312,7 +312,9 @@ SHARED = {
     "criterion": ["mse", "Newton", None, 1, True, ["newton"]],
     "growth": ["depthwise", None, 1, True, ["leafwise"]],
     "subsample": [0.0, -0.5, 1.5, 2, *NOT_NUMBERS],
-    "sampling": ["goss", "all", None, 1],
+    "sampling": ["all", None, 1],
+    "goss_top": [-0.1, 1.0, 0.95, *NOT_NUMBERS],
+    "goss_rest": [0.0, -0.1, 0.9, 1.5, *NOT_NUMBERS],
     "max_features": [0, -1, 0.0, -0.5, 1.5, "all", "auto", [1], True, np.nan, np.inf],
     "max_features_tree": [0, -1, 0.0, -0.5, 1.5, "all", "auto", [1], True, np.nan, np.inf],
     "max_bins": [0, 1, 256, -1, None, *NOT_COUNTS],

@@ -10,7 +10,7 @@ import numpy as np
 
 from stagewise.backends.pace import Pace
 from stagewise.data.dataset import padded_cuts
-from stagewise.kernels.draw import scatter_words
+from stagewise.kernels.draw import gather_bins, scatter_words
 from stagewise.kernels.exact import Packing, hash_values, limb_bits, packing, power_above
 from stagewise.kernels.frontier import LEAFWISE, LEVELWISE
 from stagewise.kernels.grow import DEADLINE, Shape, Work, grow
@@ -97,6 +97,7 @@ class CpuBackend:
         self.team = Team(n_threads)
         self.bits = limb_bits(self.n_training)
         self.places = rows
+        self._everything = np.arange(n_rows, dtype=np.uint32)
         self._in_order = bool((rows[1:] > rows[:-1]).all())
         self._n_codes = bins.by_column.shape[1] if len(rows) else n_rows
         self._words = np.empty(self._n_codes, np.int64)
@@ -140,6 +141,8 @@ class CpuBackend:
         self._rows = np.empty((2, self.n_rows), np.uint32)
         # unsigned: a signed index is checked for being negative, which doubles the time of the sums by label
         self.labels = np.empty(self.n_rows, np.uint16 if 2 * leaves < 2**16 else np.uint32)
+        self._sample_labels = np.empty(0, self.labels.dtype)
+        self._sample_room = np.empty((2, 0), np.uint8)
         self._code_labels = np.zeros(self._n_codes, self.labels.dtype) if len(self.places) else self.labels
         self._scratch = (
             np.zeros((threads, 3, 256)),
@@ -200,13 +203,12 @@ class CpuBackend:
     def _quantize(self, grad: np.ndarray, hess: np.ndarray, chosen: Packing, listed: np.ndarray) -> None:
         self._lost[:] = 0  # threads that pause now (see pace.py) must not leave their last count
         room = (self._words, self._more_words, self._lost)
-        where = self._place(listed)
-        if len(where):
-            self.team.run(scatter_words, where, grad, hess, chosen, *room)
-        else:
+        if len(self.places) and len(listed) == 0:
+            self.team.run(scatter_words, self.places, grad, hess, chosen, *room)
+        else:  # a sample is about to become a table of its own, in which its words come first
             self.team.run(quantize, grad, hess, chosen, *room)
 
-    def update(self, tree: Tree, rest: np.ndarray) -> Update:
+    def update(self, tree: Tree, rest: np.ndarray | None) -> Update:
         """What the next evaluation of the loss does beside: add the tree, pack the pairs in the way of the last stage.
 
         The scale changes rarely between stages; when it does, `pack` packs anew, so the result is the same.
@@ -220,16 +222,18 @@ class CpuBackend:
         return update
 
     def grow(
-        self, chosen: Packing, index: np.ndarray, rest: np.ndarray, key: np.uint64, listed: np.ndarray = _NO_ROWS
+        self, chosen: Packing, index: np.ndarray, rest: np.ndarray | None, key: np.uint64, listed: np.ndarray = _NO_ROWS
     ) -> Grown:
         """Grow one tree on packed pairs, for the rows of `index` (all when empty), not `rest`. `key` draws columns.
 
         listed: `index` again, when leaf sums will come from the pairs of these rows alone.
         """
-        params, where = self.params, self._place(index)
-        if not self._in_order:  # sums do not depend on it, but kernels take rows to be ascending
-            where = np.sort(where)
+        params, bins, where, labels = self.params, self.bins, self._place(index), self._code_labels
         n_rows = len(where) or self.n_rows
+        if len(listed):
+            bins, labels, where = self._sample(where), self._sample_labels, _NO_ROWS
+        elif not self._in_order:  # sums do not depend on it, but kernels take rows to be ascending
+            where = np.sort(where)
         nodes, shape = self._nodes, self._shape()
         work = Work(
             self._rows,
@@ -240,7 +244,7 @@ class CpuBackend:
             self._room,
             self._heap,
             self.team.gate,
-            self._code_labels,
+            labels,
             self.clock,
         )
         function = grow_symmetric if params.growth == "symmetric" else grow
@@ -249,13 +253,30 @@ class CpuBackend:
             self.team.active = self._pace.threads
             self.clock[DEADLINE] = self._pace.deadline() if self.team.active > 1 else 0
             began = time.perf_counter()
-            n_nodes = self.team.run(function, self.bins, where, n_rows, chosen, limits, shape, self._pools, work, nodes)
+            n_nodes = self.team.run(function, bins, where, n_rows, chosen, limits, shape, self._pools, work, nodes)
             self._pace.note(time.perf_counter() - began, n_nodes < 0)
-        if len(self.places):
+        if len(self.places) and len(listed) == 0:
             np.take(self._code_labels, self.places, out=self.labels, mode="clip")
-        if len(listed) == 0:
+        if rest is not None:
             self.labels[rest] = n_nodes  # not a node: these rows take no part
         return replace(self._harvest(n_nodes, chosen), listed=listed, placed=len(self.places) > 0)
+
+    def _sample(self, where: np.ndarray) -> Bins:
+        """The codes of some rows as a table of their own, good until the next one.
+
+        Copying them costs less than what growth saves: it visits every row several times, and in a table of three
+        rows of ten most of what a cache line brings along is of no use.
+        """
+        n, stride = len(where), self.bins.stride
+        if len(self._sample_room[0]) < n * stride:
+            self._sample_room = np.empty((2, (n + n // 16) * stride), np.uint8)
+        by_row = self._sample_room[0, : n * stride]
+        by_column = self._sample_room[1, : n * stride].reshape(stride, n)
+        fours = (self.bins.by_row.view(np.uint32), by_row.view(np.uint32))
+        self.team.run(gather_bins, where, stride // 4, *fours, by_column)
+        if len(self._sample_labels) < n:
+            self._sample_labels = np.empty(n + n // 16, self.labels.dtype)
+        return self.bins._replace(by_row=by_row, by_column=by_column[: self.n_columns])
 
     def _place(self, index: np.ndarray) -> np.ndarray:
         """Where the codes of rows are; empty: all of them, as they lie."""
@@ -334,9 +355,7 @@ class CpuBackend:
         self, grown: Grown, grad: np.ndarray, hess: np.ndarray, weight: np.ndarray, units: np.ndarray, loss: Loss
     ) -> np.ndarray:
         """(n_nodes, 4): exact sums of grad, hess and weight of each leaf, and the step that they give."""
-        counts, labels = grown.tree.count, self.labels
-        if len(grown.listed):
-            labels = labels[grown.listed]
+        counts, labels = grown.tree.count, self._sample_labels if len(grown.listed) else self.labels
         limbs = np.zeros((self.team.n_threads, len(counts) + 1, 6), np.int64)
         out = np.zeros((len(counts), 4))
         self.team.run(
@@ -353,7 +372,9 @@ class CpuBackend:
             self._keys = np.empty(self.n_rows, np.uint64)
             self._key_counts = np.empty(self.n_rows, np.int64)
         lines = self._rows
-        if grown.placed:
+        if len(grown.listed):
+            lines = np.take(grown.listed, lines, mode="clip")
+        elif grown.placed:
             position = np.zeros(self._n_codes, np.uint32)
             position[self.places] = np.arange(self.n_rows, dtype=np.uint32)
             lines = np.take(position, lines, mode="clip")  # what is no row number (yet) is not looked at
@@ -398,9 +419,12 @@ class CpuBackend:
         """The α-quantile of values (of the rows of `index`, or all), with integer weights."""
         return float(self.leaf_quantiles(self.whole(index), values, np.zeros(self.n_rows), counts, alpha, 0.0)[0])
 
-    def _label(self, tree: Tree, rest: np.ndarray) -> None:
-        """Rows that grew the tree have their label; those of `rest` walk down the tree, or all rows pass its tests."""
+    def _label(self, tree: Tree, rest: np.ndarray | None) -> None:
+        """Rows that grew the tree have their label; those of `rest` (None: all rows) walk down it, or go through its
+        tests with all others."""
         n_leaves = (tree.n_nodes + 1) // 2
+        if rest is None:
+            rest = self._everything
         if len(rest) == 0:
             return
         shape = (tree.feature, tree.cut, tree.missing_left, tree.left)
@@ -412,7 +436,7 @@ class CpuBackend:
         if len(self.places):
             self.labels[rest] = self._code_labels[self.places[rest]]
 
-    def add_leaves(self, tree: Tree, rest: np.ndarray, raw: np.ndarray) -> None:
+    def add_leaves(self, tree: Tree, rest: np.ndarray | None, raw: np.ndarray) -> None:
         """raw += tree."""
         self._label(tree, rest)
         self.team.run(add_leaves, self.labels, tree.value, raw)

@@ -20,11 +20,11 @@ _NO_ROWS = np.empty(0, np.uint32)
 class Rows:
     """Row numbers in use, ascending uint32; `index` is empty when all rows are. `rest` are the others.
 
-    weight: how many times each row of `index` counts; empty: once.
+    rest is None where nobody made a list of them. weight: how many times each row of `index` counts; empty: once.
     """
 
     index: np.ndarray
-    rest: np.ndarray
+    rest: np.ndarray | None
     weight: np.ndarray = field(default_factory=lambda: np.empty(0))
 
 
@@ -98,6 +98,7 @@ class TrimmingSampler(Sampler):
 
     def narrow(self, rows: Rows, pairs: Pairs, output: int) -> Rows:
         influence, out = pairs.hess[output], np.empty(0, np.bool_)
+        assert rows.rest is not None
         if len(rows.rest):
             out = np.zeros(self.n_rows, np.bool_)
             out[rows.rest] = True

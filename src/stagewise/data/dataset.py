@@ -57,6 +57,7 @@ class Dataset(OnDisk):
     like: another Dataset, whose columns and cut points this one takes over: for an eval_set that is used often.
     """
 
+    schema: Schema
     rows: np.ndarray | None = None
     """Of a subset: its rows as numbers of the rows of `bins` (uint32); None: all of them, in order."""
 

@@ -43,8 +43,12 @@ class GradientBoostingRegressor(NumberRegressor, BaseGradientBoosting):
         Best leaf first; level by level; or one split for a whole level (2^depth leaves, as in CatBoost).
     subsample : float in (0, 1], default 1.0
         μ, the share of rows drawn without replacement for each stage.
-    sampling : "uniform"
-        How rows are drawn.
+    sampling : {"uniform", "goss", "mvs"}, default "uniform"
+        How the rows of a stage are drawn: `subsample` of them, all alike; with "goss" those of the largest gradients
+        and some of the others (goss_top, goss_rest), after 1/learning_rate stages on all rows; with "mvs" the share
+        `subsample`, the likelier the larger the gradient. Rows count as many times as they are unlikely.
+    goss_top, goss_rest : float, default 0.2 and 0.1
+        Shares of all rows that "goss" draws from the top and from the rest.
     max_features : float in (0, 1], int, "sqrt", "log2" or None, default 1.0
         Columns drawn at every split, from those drawn for the tree.
     max_features_tree : the same, default 1.0

@@ -29,8 +29,8 @@ class Working:
     hess_peak: float
     constant: bool = False  # hess is 1 in every row of training, whatever the array says
     wide: bool = False  # weights so unequal that narrow integers would lose the light rows
-    listed: bool = False  # the arrays hold the rows of the sample alone, in their order
     by_weight: bool | None = None  # grad is the loss's own, and hess the weight (True) or the loss's own too (False)
+    listed: bool = False  # the arrays hold the rows of the sample alone, in their order
 
     def response(self, index: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         """Target -grad/hess and weight hess of the rows of `index` (all when empty); None: every weight is 1."""
@@ -66,5 +66,5 @@ class Learner(Protocol):
 
     outputs: range
 
-    def fit(self, working: Working, index: np.ndarray, rest: np.ndarray, stage: int, output: int) -> Any:
-        """Fit the rows of `index` (all when empty); `rest` are the others."""
+    def fit(self, working: Working, index: np.ndarray, rest: Any, stage: int, output: int) -> Any:
+        """Fit the rows of `index` (all when empty); `rest` are the others (None: of weighted samples, not listed)."""

@@ -23,7 +23,7 @@ _LEAST_SQUARES = Loss()  # its leaves are -G/H
 class TreeFit:
     """A grown tree. Its leaves are the rule's business; `values` and `scaled` give them the mean of the response."""
 
-    def __init__(self, backend: CpuBackend, grown: Grown, working: Working, rest: np.ndarray) -> None:
+    def __init__(self, backend: CpuBackend, grown: Grown, working: Working, rest: np.ndarray | None) -> None:
         self.backend, self.grown, self.working, self.rest = backend, grown, working, rest
 
     def sums(self) -> np.ndarray:
@@ -57,7 +57,7 @@ class TreeLearner:
     def __init__(self, backend: CpuBackend, seed: int, n_outputs: int = 1) -> None:
         self.backend, self.seed, self.outputs = backend, seed, range(n_outputs)
 
-    def fit(self, working: Working, index: np.ndarray, rest: np.ndarray, stage: int, output: int) -> TreeFit:
+    def fit(self, working: Working, index: np.ndarray, rest: np.ndarray | None, stage: int, output: int) -> TreeFit:
         """The tree's structure, grown on the rows of `index`."""
         w = working
         key, listed = stream_key(self.seed, _PURPOSE, stage, output), index if w.listed else _NO_ROWS

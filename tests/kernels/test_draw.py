@@ -1,0 +1,119 @@
+"""Drawing rows by score, and the pairs and codes of a sample, beside their slow twins."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import naive
+from kernels.build import every_team, quantized, run
+from stagewise.kernels.draw import ABSENT, CODES, draw_rows, gather_bins, gather_pairs, scatter_words, score_codes
+from stagewise.kernels.exact import packing
+from stagewise.kernels.team import Team
+
+KEY = np.uint64(12345678901234567)
+NOBODY = np.empty(0, np.bool_)
+
+
+def codes_of(grad: np.ndarray, skip: np.ndarray, scale: float, n_threads: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    codes, counts = np.zeros(grad.shape[1], np.uint16), np.zeros((n_threads, CODES), np.int64)
+    run(n_threads, score_codes, grad, skip, scale, codes, counts)
+    return codes, counts.sum(axis=0)
+
+
+@pytest.mark.nojit
+@every_team
+@pytest.mark.parametrize("n_outputs", [1, 3])
+def test_score_codes(n_threads, n_outputs):
+    rng = np.random.default_rng(n_outputs)
+    grad = rng.normal(size=(n_outputs, 2500)) * 10.0 ** rng.uniform(-12, 0, 2500)
+    grad[:, :9] = 0.0
+    skip = rng.random(2500) < 0.1
+    scale = 2.0**-4
+    codes, counts = codes_of(grad, skip, scale, n_threads)
+    expected = naive.score_codes(grad, skip, scale)
+    assert codes.tolist() == expected
+    np.testing.assert_array_equal(counts, np.bincount(expected, minlength=CODES))
+
+
+@pytest.mark.nojit
+def test_scores_at_the_ends():
+    grad = np.array([[0.0, 1.0, np.nextafter(1.0, 0.0), 2.0**-33, 5e-324, 1e300, np.inf, np.nan]])
+    codes, _ = codes_of(grad, NOBODY, 1.0)
+    assert codes.tolist() == [1, CODES - 1, CODES - 2, 1, 1, CODES - 1, CODES - 1, CODES - 1]
+
+
+@pytest.mark.nojit
+@every_team
+def test_draw_rows(n_threads):
+    n = 3000
+    rng = np.random.default_rng(4)
+    codes = rng.integers(0, 6, n).astype(np.uint16)
+    below, factor = np.zeros(CODES, np.uint64), np.zeros(CODES)
+    below[1:6] = np.rint(np.array([0.0, 0.1, 0.5, 0.9, 1.0]) * 2.0**63).astype(np.uint64)
+    factor[1:6] = [1.0, 10.0, 2.0, 1.0 / 0.9, 1.0]
+    chosen, weight = np.zeros(n, np.uint32), np.zeros(n)
+    with Team(n_threads) as team:
+        drawn = np.zeros((team.n_threads, 8), np.int64)
+        found = team.run(
+            draw_rows, team.gate, codes, KEY, below, factor, np.zeros(n, np.uint32), drawn, chosen, weight
+        )  # fmt: skip
+    rows, weights = naive.draw_rows(codes, int(KEY), below.tolist(), factor)
+    assert chosen[:found].tolist() == rows
+    np.testing.assert_array_equal(weight[:found], weights)
+    assert not (codes[rows] <= 1).any()  # ABSENT, and never
+    assert ABSENT == 0
+    assert set(np.flatnonzero(codes == 5)) <= set(rows)
+
+
+@pytest.mark.nojit
+@every_team
+@pytest.mark.parametrize("weighted", [False, True])
+def test_gather_pairs(n_threads, weighted):
+    rng = np.random.default_rng(5)
+    grad, hess = rng.normal(size=(2, 2000)), rng.random((2, 2000))
+    weight = rng.random(2000) if weighted else np.empty(0)
+    index = np.sort(rng.permutation(2000)[:1300]).astype(np.uint32)
+    times = rng.uniform(1, 9, 1300)
+    out_grad, out_hess, out_weight = np.zeros((2, 1300)), np.zeros((2, 1300)), np.zeros(1300)
+    peaks = np.zeros((n_threads, 8))
+    run(n_threads, gather_pairs, index, times, grad, hess, weight, out_grad, out_hess, out_weight, peaks)
+    expected = naive.gather_pairs(index, times, grad, hess, weight)
+    for got, twin in zip((out_grad, out_hess, out_weight), expected, strict=True):
+        np.testing.assert_array_equal(got, twin)
+    assert peaks[:, 0].max() == np.abs(out_grad).max()
+    assert peaks[:, 1].max() == out_hess.max()
+
+
+@pytest.mark.nojit
+@every_team
+@pytest.mark.parametrize("columns", [1, 4, 7])
+def test_gather_bins(n_threads, columns):
+    rng = np.random.default_rng(columns)
+    stride = -(-columns // 4) * 4
+    codes = np.zeros((900, stride), np.uint8)
+    codes[:, :columns] = rng.integers(0, 256, (900, columns))
+    index = rng.permutation(900)[:333].astype(np.uint32)
+    by_row, by_column = np.zeros(333 * stride, np.uint8), np.zeros((stride, 333), np.uint8)
+    words = codes.reshape(-1).view(np.uint32), by_row.view(np.uint32)
+    run(n_threads, gather_bins, index, stride // 4, *words, by_column)
+    rows, columns_of = naive.gather_bins(codes, index)
+    np.testing.assert_array_equal(by_row.reshape(333, stride), rows)
+    np.testing.assert_array_equal(by_column, columns_of)
+
+
+@pytest.mark.nojit
+@every_team
+@pytest.mark.parametrize("narrow", [True, False])
+def test_scatter_words(n_threads, narrow):
+    rng = np.random.default_rng(6)
+    n, m = 4000, 1500
+    grad, hess = rng.normal(size=m), rng.random(m)
+    index = rng.permutation(n)[:m].astype(np.uint32)
+    chosen = packing(np.abs(grad).max(), hess.max(), m, narrow=narrow)
+    words, more, lost = np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros((n_threads, 8), np.int64)
+    run(n_threads, scatter_words, index, grad, hess, chosen, words, more, lost)
+    expected = quantized(grad, hess, chosen)
+    for got, packed in ((words, expected.words), (more, np.zeros(m, np.int64) if narrow else expected.more_words)):
+        np.testing.assert_array_equal(got, naive.scatter_words(packed, index, n))
+    assert lost[:, 0].sum() == expected.lost

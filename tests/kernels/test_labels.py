@@ -1,0 +1,49 @@
+"""The leaves of all rows at once, beside a walk down the tree."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import naive
+from kernels.build import every_team, run
+from stagewise.kernels.labels import MOST_LEAVES, label_all
+from stagewise.tree.tree import Tree
+
+
+def random_tree(rng: np.random.Generator, n_leaves: int, n_columns: int) -> Tree:
+    """Leaves split at random, anywhere; cut points at both ends of the codes among them."""
+    left, leaves = [-1], [0]
+    while len(leaves) < n_leaves:
+        node = leaves.pop(int(rng.integers(len(leaves))))
+        left[node] = len(left)
+        leaves += [len(left), len(left) + 1]
+        left += [-1, -1]
+    n = len(left)
+    return Tree(
+        feature=rng.integers(0, n_columns, n).astype(np.int32),
+        threshold=np.zeros(n),
+        cut=rng.choice([0, 1, 7, 100, 253], n).astype(np.int32),
+        missing_left=rng.integers(0, 2, n).astype(np.uint8),
+        left=np.array(left, np.int32),
+        value=np.zeros(n),
+        gain=np.zeros(n),
+        count=np.zeros(n, np.int64),
+        cover=np.zeros(n),
+        depth=np.zeros(n, np.int32),
+    )
+
+
+@pytest.mark.nojit
+@every_team
+@pytest.mark.parametrize("n_leaves, word", [(1, "u4"), (2, "u4"), (31, "u4"), (32, "u4"), (33, "u8"), (64, "u8")])
+def test_label_all(n_threads, n_leaves, word):
+    assert n_leaves <= MOST_LEAVES
+    rng = np.random.default_rng(n_leaves)
+    codes = rng.choice(np.array([0, 1, 2, 7, 8, 100, 101, 253, 254, 255], np.uint8), (700, 3))
+    tree = random_tree(rng, n_leaves, 3)
+    labels, keeps = np.zeros(700, np.uint16), np.zeros((n_threads, tree.n_nodes + 3), word)
+    shape = (tree.feature, tree.cut, tree.missing_left, tree.left)
+    run(n_threads, label_all, np.ascontiguousarray(codes.T), *shape, keeps, labels)
+    expected = naive.label_binned(tree, codes, range(700), np.zeros(700, np.uint16))
+    np.testing.assert_array_equal(labels, expected)
