@@ -167,6 +167,8 @@ class OnDisk:
         """Write the Dataset into a folder: bins, cut points, y and weights. What was there before is replaced."""
         from stagewise.data.builder import save_parts
 
+        if self.bins.by_column.shape != (self.n_columns, self.n_rows):
+            raise InputError("Only a Dataset of all of its rows, with a column of codes for each of X, can be saved.")
         save_parts(Path(folder).absolute(), self._parts())
 
     @classmethod
