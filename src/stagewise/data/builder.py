@@ -7,6 +7,8 @@ write     codes of every batch, row by row and column by column, into files of a
 
 from __future__ import annotations
 
+import ctypes
+import os
 import tempfile
 import warnings
 import zlib
@@ -189,6 +191,14 @@ def _build(source: Source, building: Building, made: Made, plan: Plan, now: Call
     if now().sources != made.sources:
         raise InputError("The source files changed while they were read; run again when they are at rest.")
     building.commit(header.content(made, looked.y, looked.weight))
+    _give_back()
+
+
+def _give_back() -> None:
+    """Batches left many free pieces of the heap, which glibc keeps until it is asked: a fit needs the room."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None
+    if trim is not None:
+        trim(0)
 
 
 def _in_sets(schema: Schema) -> Iterator[tuple[int, Levels]]:

@@ -168,6 +168,8 @@ class OnDisk:
         """Write the Dataset into a folder: bins, cut points, y and weights. What was there before is replaced."""
         from stagewise.data.builder import save_parts
 
+        if self.bins.by_column.shape[1] != self.n_rows:
+            raise InputError("Only a whole Dataset can be saved, not a subset; save the whole and take the subset again.")
         parts = self._parts()  # in a folder every column has its own codes
         save_parts(Path(folder).absolute(), parts._replace(bins=unbundled(parts.bins)))
 

@@ -60,7 +60,9 @@ class Survey:
         self._own = [j for j in range(n_columns) if j not in leave]
         self._hashes = np.empty(SAMPLE_ROWS + _SPARE, np.uint64)
         self._weight = np.empty(SAMPLE_ROWS + _SPARE)
-        self._cells = [np.empty(SAMPLE_ROWS + _SPARE if j not in leave else 0, np.float32) for j in range(n_columns)]
+        self._cells: list[np.ndarray] = [
+            np.empty(SAMPLE_ROWS + _SPARE if j not in leave else 0, np.float32) for j in range(n_columns)
+        ]
         self._n = 0
         self._below = np.uint64(2**64 - 1)
         # None: too many

@@ -135,9 +135,10 @@ def _write(path: Path, batches: Iterator[tuple[Any, np.ndarray]], names: list[st
         writer: Any = None
         for kept, values in batches:
             columns = [values] if values.ndim == 1 else list(values.T)
-            table = arrow.table({} if kept is None else {name: kept[name] for name in kept.column_names})
+            cells = {} if kept is None else {name: kept[name] for name in kept.column_names}
             for name, own in zip(names, columns, strict=True):
-                table = table.append_column(name, arrow.array(np.ascontiguousarray(own)))
+                cells[name] = arrow.array(np.ascontiguousarray(own))
+            table = arrow.table(cells)
             if writer is None:
                 make = csv.CSVWriter if path.suffix == ".csv" else parquet.ParquetWriter
                 writer = stack.enter_context(make(str(beside), table.schema))
