@@ -14,9 +14,13 @@ CLI   := $(VENV)/.installed-cli
 TEST  := $(VENV)/.installed-test
 DEV   := $(VENV)/.installed-dev
 BENCH := $(VENV)/.installed-bench
+DOCS  := $(VENV)/.installed-docs
+
+# housing and spam are left out: their pictures in docs/ were drawn from tables that are not part of the repository.
+EXAMPLES := $(filter-out canvas problems housing spam,$(basename $(notdir $(wildcard examples/*.py))))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-jit test-nojit slow fuzz lint types format bench dist clean
+.PHONY: help demo test test-jit test-nojit slow fuzz lint types format bench docs pictures dist clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' Makefile
@@ -53,11 +57,20 @@ types: $(DEV) ## mypy, strict
 bench: $(BENCH) ## side by side with other libraries
 	$(RUN) -m benchmarks
 
+# The variable silences an announcement of the theme's makers that is no warning about our pages.
+docs: $(DOCS) ## the site, into site/; any warning is an error
+	NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --quiet --strict
+	@echo "site/index.html"
+
+pictures: $(DEV) ## draw the pictures of the documentation anew (some minutes)
+	for example in $(EXAMPLES); do $(RUN) examples/$$example.py --out docs/pictures || exit 1; done
+	$(RUN) tests/pages/blocks.py docs/tutorial.md
+
 dist: $(DEV) ## wheel and source archive, into dist/
 	$(RUN) -m build
 
 clean: ## remove everything that was made here, the environment too
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # bin/pip rather than bin/python: an environment whose creation was cut short is finished, not trusted. The second form

@@ -66,7 +66,7 @@ def california(folder: Path) -> Houses | None:
 
 def flats() -> Houses:
     """Generated flats with known interactions."""
-    from stagewise.cli import generate_flats
+    from stagewise.cli.flats import generate_flats
 
     made = generate_flats(20_000, 0)
     single = ("area_m2", "distance_km", "energy_kwh_m2", "floor")
@@ -81,7 +81,7 @@ def r2(y: np.ndarray, predicted: np.ndarray) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--data", type=Path, default=FOLDER, help="folder with california_housing.parquet")
-    parser.add_argument("--out", type=Path, default=Path("pictures"), help="folder for the pictures")
+    parser.add_argument("--out", type=Path, default=Path("examples_output"), help="folder for the pictures")
     parser.add_argument("--stages", type=int, default=800)
     parser.add_argument("--seed", type=int, default=0, help="of the rows that are held out")
     asked = parser.parse_args()
@@ -112,7 +112,7 @@ def main() -> None:
     asked.out.mkdir(parents=True, exist_ok=True)
 
     def keep(name: str) -> None:
-        plt.savefig(asked.out / f"{name}.png", dpi=120)
+        plt.savefig(asked.out / f"housing_{name}.png", dpi=110)
         plt.close("all")
 
     sw.plots.history(model)

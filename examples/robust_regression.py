@@ -29,7 +29,7 @@ def noise_of(kind: str, n: int, rng: np.random.Generator) -> np.ndarray:
         normal = normal / rng.uniform(size=n)
     elif kind == "outliers":
         normal = np.where(rng.uniform(size=n) < 0.05, 10.0, 1.0) * normal
-    return normal / np.median(np.abs(normal))
+    return np.asarray(normal / np.median(np.abs(normal)))
 
 
 def errors_of(kind: str, seed: int, n: int, n_test: int, stages: int) -> dict[str, float]:

@@ -23,7 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[float, tuple[float, int
     given = options(__doc__, arguments)
     n, n_test, stages = given.size(5000, 500), given.size(5000, 1000), given.size(1000, 60)
     seeds = range(given.size(5, 2))
-    curves: dict[float, list[np.ndarray]] = {rate: [] for rate in RATES}
+    curves: dict[float, list[list[float]]] = {rate: [] for rate in RATES}
     for seed in seeds:
         rng = np.random.default_rng(seed)
         truth = random_function(rng)

@@ -45,7 +45,7 @@ def read(folder: Path) -> tuple[tuple[str, ...], np.ndarray, np.ndarray]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--data", type=Path, default=FOLDER, help="folder with spambase.parquet")
-    parser.add_argument("--out", type=Path, default=Path("pictures"), help="folder for the pictures")
+    parser.add_argument("--out", type=Path, default=Path("examples_output"), help="folder for the pictures")
     parser.add_argument("--stages", type=int, default=500)
     asked = parser.parse_args()
 
@@ -73,7 +73,7 @@ def main() -> None:
     asked.out.mkdir(parents=True, exist_ok=True)
 
     def keep(name: str) -> None:
-        plt.savefig(asked.out / f"{name}.png", dpi=120)
+        plt.savefig(asked.out / f"spam_{name}.png", dpi=110)
         plt.close("all")
 
     first, second, third, fourth = (names[j] for j in importance.order[:4])

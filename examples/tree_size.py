@@ -67,16 +67,16 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, list[float]]:
     for name, own in curves.items():
         print(f"  {name:<20} {100 * own[-1]:5.1f} %")
     print("share of the variance missed      " + "".join(f"J={leaves:<6d}" for leaves in SIZES))
-    for order, own in missed.items():
-        print(f"  {order:<30}" + "".join(f"{value:8.3f}" for value in own))
+    for order, shares in missed.items():
+        print(f"  {order:<30}" + "".join(f"{value:8.3f}" for value in shares))
 
     figure, (left, right) = panels(2)
     for name, own in curves.items():
         left.plot(np.arange(1, stages + 1), own, label=name)
     left.set(xlabel="stages", ylabel="test error", ylim=(0.0, 0.5), title="Nested spheres: additive (ESL figure 10.9)")
     left.legend(frameon=False)
-    for order, own in missed.items():
-        right.plot(SIZES, own, marker="o", label=order)
+    for order, shares in missed.items():
+        right.plot(SIZES, shares, marker="o", label=order)
     right.set(xscale="log", xlabel="J, leaves of a tree", ylabel="share of the variance missed", ylim=(0.0, 1.0))
     right.set_xticks(SIZES, [str(leaves) for leaves in SIZES])
     right.minorticks_off()

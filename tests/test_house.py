@@ -21,6 +21,7 @@ ORDER = (
     "_version",
     "errors",
     "params",
+    "markup",
     "kernels",
     "storage",
     "data",

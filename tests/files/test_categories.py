@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from stagewise.files.categories import level_arrays, read_levels
 
 from stagewise.data.categories import Levels
 from stagewise.errors import InputError
-from stagewise.files.categories import level_arrays, read_levels
 
 
 def texts(*values: str) -> np.ndarray:

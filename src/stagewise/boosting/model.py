@@ -12,6 +12,7 @@ from stagewise.data.binning import Marginal
 from stagewise.data.sparse import Sparse
 from stagewise.data.table import Schema
 from stagewise.losses.base import Loss
+from stagewise.markup import curves, panel, table
 from stagewise.tree.compact import Compact
 from stagewise.tree.forest import Forest
 from stagewise.tree.tree import Tree
@@ -40,8 +41,19 @@ class History:
             parts.append(f"validation {self.validation[self.best - 1 - first]:.6g} at stage {self.best}")
         return f"History({', '.join(parts)})"
 
+    def _repr_html_(self) -> str:
+        return panel(repr(self), self.picture())
 
-@dataclass(frozen=True, eq=False)
+    def picture(self) -> str:
+        """The deviances by stage as SVG; the stages that were kept end at the mark."""
+        stage = np.arange(1.0, len(self.train) + 1.0)
+        lines = {"training": (stage, self.train)}
+        if len(self.validation):
+            lines["validation"] = (stage[len(stage) - len(self.validation) :], self.validation)
+        return curves(lines, "deviance by stage", float(self.best) if len(self.validation) else None)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Model:
     """f(x) = initial + Σ terms; stage m holds n_outputs trees, one for each output.
 
@@ -61,6 +73,36 @@ class Model:
     @property
     def n_outputs(self) -> int:
         return len(self.initial)
+
+    def _facts(self) -> list[tuple[str, str]]:
+        """What the model is, in a few words."""
+        terms = [term for stage in self.stages for term in stage]
+        facts = [
+            ("loss", repr(self.loss)),
+            ("columns", f"{self.schema.n_columns:,}"),
+            ("stages", f"{len(self.stages):,}"),
+        ]
+        if self.n_outputs > 1:
+            facts.append(("outputs", f"{self.n_outputs:,}"))
+        if terms and self.of_trees:
+            leaves = sum(int((tree.left < 0).sum()) for tree in terms)
+            facts.append(("leaves", f"{leaves:,} of {len(terms):,} trees"))
+        return facts
+
+    def __repr__(self) -> str:
+        return f"Model({', '.join(f'{name}: {value}' for name, value in self._facts())})"
+
+    def _repr_html_(self) -> str:
+        parts = [table(("", ""), self._facts())]
+        if len(self.history.train):
+            parts.append(self.history.picture())
+        if self.stages and self.of_trees:
+            names = self.schema.names or tuple(f"x{j}" for j in range(self.schema.n_columns))
+            total = self.importance()
+            top = [j for j in np.argsort(-total, kind="stable")[:5] if total[j] > 0.0]
+            rows = [(names[j], f"{100.0 * total[j] / total[top[0]]:.3g}") for j in top]
+            parts.append(table(("column", "importance"), rows, int((total > 0.0).sum())))
+        return panel("Model", *parts)
 
     @property
     def of_trees(self) -> bool:

@@ -15,7 +15,7 @@ import numpy as np
 
 from stagewise.boosting.model import History
 
-__all__ = ["Interrupt", "Monitor", "ProgressBar", "Stage", "deferred_interrupt"]
+__all__ = ["Interrupt", "Monitor", "Stage", "deferred_interrupt"]
 
 _NONE: Mapping[str, float] = {}
 
@@ -29,29 +29,6 @@ class Stage:
     train: float  # deviance
     validation: float | None
     seconds: float  # since training began
-
-
-class ProgressBar:
-    """verbose=1: a bar with the stage, the deviance and the time left."""
-
-    def on_start(self, total: int, done: int) -> None:
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-        self._progress = Progress(
-            TextColumn("stage"), MofNCompleteColumn(), BarColumn(), TextColumn("{task.fields[deviance]}"),
-            TimeRemainingColumn(), transient=False,
-        )  # fmt: skip
-        self._task = self._progress.add_task("", total=total, completed=done, deviance="")
-        self._progress.start()
-
-    def on_stage(self, stage: Stage) -> None:
-        text = f"train {stage.train:.5g}"
-        if stage.validation is not None:
-            text += f"  validation {stage.validation:.5g}"
-        self._progress.update(self._task, completed=stage.number, deviance=text)
-
-    def on_end(self, history: History) -> None:
-        self._progress.stop()
 
 
 class Interrupt:

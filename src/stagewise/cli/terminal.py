@@ -16,7 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from stagewise.boosting.monitor import ProgressBar
+from stagewise.boosting.progress import TerminalBar
 from stagewise.errors import ParameterError
 
 __all__ = ["Bar", "Voice", "history_table", "importance_table", "one_line", "sparkline"]
@@ -87,7 +87,7 @@ def one_line(error: BaseException) -> str:
     return " ".join(str(error).split())
 
 
-class Bar(ProgressBar):
+class Bar(TerminalBar):
     """The progress bar of a fit, on stderr: stdout may carry data."""
 
     def on_start(self, total: int, done: int) -> None:

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state
+from sklearn.utils import check_random_state, estimator_html_repr
 from sklearn.utils.validation import check_is_fitted
 
 from stagewise.boosting.binned import binned_raw, binned_stages
 from stagewise.boosting.model import Model
-from stagewise.boosting.monitor import ProgressBar
+from stagewise.boosting.progress import progress_bar
 from stagewise.data.dataset import Dataset
 from stagewise.data.sparse import Sparse
 from stagewise.data.table import Table, read_table
@@ -80,7 +80,7 @@ class TableEstimator(BaseEstimator):
 
     def _callbacks(self) -> list[Any]:
         own = [] if self.callbacks is None else list(self.callbacks)
-        return [ProgressBar(), *own] if self.verbose else own
+        return [progress_bar(), *own] if self.verbose else own
 
     # --- results -----------------------------------------------------------------------------------------------------
 
@@ -132,6 +132,17 @@ class TableEstimator(BaseEstimator):
         leaves = self.model_.leaves(rows, job_count(self.n_jobs, available_cores()))
         k = self.model_.n_outputs
         return leaves if k == 1 else leaves.reshape(len(leaves), -1, k)
+
+    def _repr_html_inner(self) -> str:
+        """scikit-learn's diagram, and below it what was fitted."""
+        fitted = self.model_._repr_html_() if hasattr(self, "model_") else ""
+        return f"<div>{estimator_html_repr(self)}{fitted}</div>"
+
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
+        bundle: dict[str, str] = super()._repr_mimebundle_(**options)
+        if "text/html" in bundle:  # not with sklearn.set_config(display="text")
+            bundle["text/html"] = self._repr_html_inner()
+        return bundle
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

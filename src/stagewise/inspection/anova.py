@@ -20,7 +20,7 @@ from stagewise.errors import ParameterError
 from stagewise.inspection.interaction import pairs_on_paths
 from stagewise.inspection.leaves import paths_of
 from stagewise.inspection.levels import Names, as_codes, set_codes
-from stagewise.inspection.listing import frame_of, listing, number
+from stagewise.inspection.listing import Listed, Summary, frame_of, number
 from stagewise.inspection.subject import Subject
 from stagewise.kernels.effects import component_tables
 from stagewise.kernels.paths import Paths
@@ -53,8 +53,8 @@ class Component:
         return np.array([own[cells] for own in self.values])
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Anova:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Anova(Listed):
     """The components of a model."""
 
     constant: np.ndarray  # (n_outputs,)
@@ -87,7 +87,7 @@ class Anova:
             columns[f"variance {name}".strip()] = [float(own.variance[k]) for own in self.components]
         return frame_of(columns, library)
 
-    def __repr__(self) -> str:
+    def _summary(self) -> Summary:
         total = sum(float(own.variance.sum()) for own in self.components) or 1.0
         ranked = sorted(self.components, key=lambda own: -float(own.variance.sum()))
         rows = [
@@ -95,7 +95,7 @@ class Anova:
             for own in ranked[:10]
         ]
         whole = "the whole model" if self.complete else "there is more in the model"
-        return listing(f"Functional ANOVA, {whole}", ["component", "variance", "share"], rows, len(ranked))
+        return Summary(f"Functional ANOVA, {whole}", ["component", "variance", "share"], rows, len(ranked))
 
 
 def functional_anova(

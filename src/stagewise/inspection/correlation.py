@@ -10,7 +10,7 @@ import numpy as np
 from stagewise.errors import ParameterError
 from stagewise.inspection.dependence import expected_reach
 from stagewise.inspection.leaves import paths_of
-from stagewise.inspection.listing import frame_of, listing, number
+from stagewise.inspection.listing import Listed, Summary, frame_of, number
 from stagewise.inspection.subject import Subject
 from stagewise.kernels.dependence import add_reached
 from stagewise.kernels.team import Team
@@ -18,8 +18,8 @@ from stagewise.kernels.team import Team
 __all__ = ["Completeness", "completeness"]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Completeness:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Completeness(Listed):
     """Correlations of F with F_S + F_C and with F_S · F_C over some rows, C being all columns outside of S."""
 
     features: tuple[str, ...]
@@ -32,12 +32,12 @@ class Completeness:
         columns = {"output": list(self.outputs), "sum": self.additive, "product": self.multiplicative}
         return frame_of(columns, library)
 
-    def __repr__(self) -> str:
+    def _summary(self) -> Summary:
         rows = [
             [name or "prediction", number(a), number(b)]
             for name, a, b in zip(self.outputs, self.additive, self.multiplicative, strict=True)
         ]
-        return listing(
+        return Summary(
             f"Correlation with dependence on {', '.join(self.features)} and on the rest", ["", "sum", "product"], rows
         )
 

@@ -11,7 +11,7 @@ from stagewise.errors import ParameterError
 from stagewise.inspection.grid import Grid, make_grid
 from stagewise.inspection.leaves import paths_of
 from stagewise.inspection.levels import Names
-from stagewise.inspection.listing import frame_of, listing
+from stagewise.inspection.listing import Listed, Summary, frame_of
 from stagewise.inspection.subject import Subject
 from stagewise.kernels.dependence import add_curves
 from stagewise.kernels.paths import Paths
@@ -23,8 +23,8 @@ __all__ = ["Curves", "curve_values", "individual_curves", "on_scale"]
 _STEPS_A_THREAD = 10_000_000
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Curves:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Curves(Listed):
     """What the model would predict for each row if one column had other values."""
 
     feature: str
@@ -57,11 +57,11 @@ class Curves:
         }
         return frame_of(columns, library)
 
-    def __repr__(self) -> str:
+    def _summary(self) -> Summary:
         k, n, g = self.values.shape
         kind = "Centred curves" if self.is_centred else "Curves"
         rows = [["rows", str(n)], ["grid points", str(g)], ["response", self.response]]
-        return listing(f"{kind} of {self.feature}", ["", ""], rows + ([["outputs", str(k)]] if k > 1 else []))
+        return Summary(f"{kind} of {self.feature}", ["", ""], rows + ([["outputs", str(k)]] if k > 1 else []))
 
 
 def individual_curves(

@@ -12,11 +12,12 @@ from stagewise.inspection.curves import curve_values, on_scale
 from stagewise.inspection.grid import Grid, make_grid
 from stagewise.inspection.leaves import paths_of
 from stagewise.inspection.levels import Names
-from stagewise.inspection.listing import frame_of, listing, number
+from stagewise.inspection.listing import Listed, Summary, frame_of, number
 from stagewise.inspection.subject import Subject
 from stagewise.kernels.dependence import add_boxes, reach_shares
 from stagewise.kernels.paths import Paths
 from stagewise.kernels.team import Team
+from stagewise.markup import curves
 from stagewise.params import check_choice
 
 __all__ = ["Dependence", "expected_reach", "partial_dependence"]
@@ -25,8 +26,8 @@ _CELLS_A_THREAD = 10_000_000
 _ROWS_AT_ONCE = 4_000_000  # numbers of curves that are averaged
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Dependence:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Dependence(Listed):
     """The average prediction as a function of some columns, on a grid."""
 
     features: tuple[str, ...]
@@ -79,7 +80,7 @@ class Dependence:
             columns["output"] = np.repeat(np.array(self.outputs, object), axes[0].size)
         return frame_of({**columns, "step" if self.steps_only else "dependence": self.values.ravel()}, library)
 
-    def __repr__(self) -> str:
+    def _summary(self) -> Summary:
         size = " × ".join(str(len(axis)) for axis in self.grid)
         low, high = (self.values.min(), self.values.max()) if self.values.size else (np.nan, np.nan)
         title = f"{'Steps of dependence' if self.steps_only else 'Dependence'} on {' and '.join(self.features)}"
@@ -92,7 +93,15 @@ class Dependence:
         ]
         if len(self.outputs) > 1:
             rows.append(["outputs", ", ".join(self.outputs)])
-        return listing(title, ["", ""], rows)
+        return Summary(title, ["", ""], rows)
+
+    def _picture(self) -> str:
+        """The lines of a single column of numbers; everything else is for `plots`."""
+        if len(self.grid) > 1 or self.grid[0].dtype.kind != "f":
+            return ""
+        order = np.argsort(self.grid[0], kind="stable")
+        lines = {name: (self.grid[0][order], own[order]) for name, own in zip(self.outputs, self.values, strict=True)}
+        return curves(lines, f"dependence on {self.features[0]}")
 
 
 def expected_reach(paths: Paths, fixed: np.ndarray) -> np.ndarray:

@@ -11,15 +11,15 @@ import numpy as np
 from sklearn.metrics import check_scoring
 
 from stagewise.errors import InputError, InputTypeError
-from stagewise.inspection.listing import frame_of, listing, number
+from stagewise.inspection.listing import Listed, Summary, frame_of, number
 from stagewise.inspection.subject import Subject
 from stagewise.params import check_choice, check_count
 
 __all__ = ["Importance", "feature_importance"]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Importance:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Importance(Listed):
     """One number a column."""
 
     names: tuple[str, ...]
@@ -52,14 +52,14 @@ class Importance:
             }
         return frame_of(columns, library)
 
-    def __repr__(self) -> str:
+    def _summary(self) -> Summary:
         spread = self.spread
         rows = [
             [self.names[j], number(self.values[j])] + ([f"± {number(spread[j])}"] if len(self.repeats) else [])
             for j in self.order[:10]
         ]
         header = ["column", "importance"] + (["over repeats"] if len(self.repeats) else [])
-        return listing(f"Importance by {self.kind}", header, rows, len(self.names))
+        return Summary(f"Importance by {self.kind}", header, rows, len(self.names))
 
 
 def feature_importance(

@@ -10,7 +10,7 @@ import numpy as np
 from stagewise.data.binning import sample_rows
 from stagewise.errors import ParameterError
 from stagewise.inspection.leaves import OF_CONDITIONS, paths_of
-from stagewise.inspection.listing import frame_of, listing, number
+from stagewise.inspection.listing import Listed, Summary, frame_of, number
 from stagewise.inspection.subject import Subject
 from stagewise.kernels.effects import row_effects
 from stagewise.kernels.paths import Paths
@@ -23,8 +23,8 @@ _NUMBERS_AT_ONCE = 20_000_000  # of interactions of pairs at rows
 _STEPS_A_THREAD = 2_000_000
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Interactions:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Interactions(Listed):
     """H of pairs of columns, and of each column with all others together: 0 none, 1 nothing but interaction.
 
     H² is the share of the variance of the joint dependence that is not the sum of the single ones. `strength` is the
@@ -54,11 +54,11 @@ class Interactions:
         columns = {"column": list(one), "with": list(other), "H": list(H), "strength": list(strength)}
         return frame_of(({"output": list(output)} if len(self.outputs) > 1 else {}) | columns, library)
 
-    def __repr__(self) -> str:
+    def _summary(self) -> Summary:
         ranked = self.ranked()
         rows = [[f"{a} × {b}", number(H), number(strength)] for a, b, H, strength in ranked[:10]]
         of = f" ({self.outputs[0]})" if len(self.outputs) > 1 else ""
-        return listing(f"Interactions{of} over {self.n_rows} rows", ["pair", "H", "strength"], rows, len(ranked))
+        return Summary(f"Interactions{of} over {self.n_rows} rows", ["pair", "H", "strength"], rows, len(ranked), 2)
 
 
 def pairs_on_paths(paths: Paths, n_columns: int) -> np.ndarray:

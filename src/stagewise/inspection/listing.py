@@ -6,12 +6,13 @@ import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, NamedTuple
 
 from stagewise.errors import MissingExtraError
+from stagewise.markup import panel, table
 from stagewise.params import check_choice
 
-__all__ = ["frame_of", "listing", "number"]
+__all__ = ["Listed", "Summary", "frame_of", "listing", "number"]
 
 _LIBRARIES = ("pandas", "polars")
 
@@ -33,6 +34,36 @@ def listing(title: str, header: Sequence[str], rows: Sequence[Sequence[str]], to
     if total is not None and total > len(rows):
         lines.append(f"  ... {total - len(rows)} more")
     return "\n".join(lines)
+
+
+class Summary(NamedTuple):
+    """A title and a table; `total` says how many rows there would be."""
+
+    title: str
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    total: int | None = None
+    sizes: int = 1  # the column whose numbers are drawn as bars
+
+
+class Listed:
+    """A result that shows itself: as text, and in a notebook as a table."""
+
+    __slots__ = ()
+
+    def _summary(self) -> Summary:
+        raise AssertionError("each result says what is shown of it")
+
+    def _picture(self) -> str:
+        """HTML that goes above the table."""
+        return ""
+
+    def __repr__(self) -> str:
+        return listing(*self._summary()[:4])
+
+    def _repr_html_(self) -> str:
+        own = self._summary()
+        return panel(own.title, self._picture(), table(own.header, own.rows, own.total, own.sizes))
 
 
 def frame_of(columns: Mapping[str, Any], library: str | None = None) -> Any:

@@ -12,7 +12,7 @@ from stagewise.inspection.attribution import contributions
 from stagewise.inspection.dependence import expected_reach
 from stagewise.inspection.leaves import paths_of
 from stagewise.inspection.levels import Names, name_of
-from stagewise.inspection.listing import frame_of, listing, number
+from stagewise.inspection.listing import Listed, Summary, frame_of, number
 from stagewise.inspection.subject import Subject
 
 __all__ = ["ShapInteractions", "ShapValues", "shap_interactions", "shap_values"]
@@ -21,8 +21,8 @@ _MOST_NUMBERS = 500_000_000
 """Of interaction values: 4 GB."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ShapValues:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class ShapValues(Listed):
     """expected + the values of a row add up to its raw prediction (log-odds, log of the mean, ...)."""
 
     values: np.ndarray  # (n_rows, n_columns); with several outputs (n_rows, n_columns, n_outputs)
@@ -80,15 +80,15 @@ class ShapValues:
             output_names=list(self.outputs) if several else None,
         )
 
-    def __repr__(self) -> str:
+    def _summary(self) -> Summary:
         sizes = self.mean_size()
         rows = [[self.names[j], number(sizes[j])] for j in np.argsort(-sizes, kind="stable")[:10]]
         kind = "path-dependent" if self.method == "path" else "interventional"
-        return listing(f"SHAP values of {len(self.values)} rows, {kind}", ["column", "mean |value|"], rows, len(sizes))
+        return Summary(f"SHAP values of {len(self.values)} rows, {kind}", ["column", "mean |value|"], rows, len(sizes))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ShapInteractions:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class ShapInteractions(Listed):
     """Interaction values of a row: symmetric, and each line adds up to the column's SHAP value.
 
     Off the diagonal each of (i, j) and (j, i) holds half of what the pair does together; the diagonal is the rest, the
@@ -123,13 +123,13 @@ class ShapInteractions:
         }
         return frame_of(columns, library)
 
-    def __repr__(self) -> str:
+    def _summary(self) -> Summary:
         sizes = np.triu(self.mean_size(), 1)
         order = [k for k in np.argsort(-sizes, axis=None, kind="stable")[:10] if sizes.flat[k] > 0.0]
         pairs = [divmod(int(k), len(self.names)) for k in order]
         rows = [[f"{self.names[i]} × {self.names[j]}", number(sizes[i, j])] for i, j in pairs]
         title = f"SHAP interactions of {len(self.values)} rows"
-        return listing(title, ["pair", "mean |value|"], rows, int((sizes > 0.0).sum()))
+        return Summary(title, ["pair", "mean |value|"], rows, int((sizes > 0.0).sum()))
 
 
 def shap_values(model: Any, X: Any, *, background: Any = None, background_weight: Any = None) -> ShapValues:
