@@ -97,6 +97,7 @@ class CpuBackend:
         self.team = Team(n_threads)
         self.bits = limb_bits(self.n_training)
         self.places = rows
+        self._adopted = False
         self._everything = np.arange(n_rows, dtype=np.uint32)
         self._in_order = bool((rows[1:] > rows[:-1]).all())
         self._n_codes = bins.by_column.shape[1] if len(rows) else n_rows
@@ -229,24 +230,16 @@ class CpuBackend:
         listed: `index` again, when leaf sums will come from the pairs of these rows alone.
         """
         params, bins, where, labels = self.params, self.bins, self._place(index), self._code_labels
-        n_rows = len(where) or self.n_rows
+        n_rows, self._adopted = len(where) or self.n_rows, False
         if len(listed):
             bins, labels, where = self._sample(where), self._sample_labels, _NO_ROWS
         elif not self._in_order:  # sums do not depend on it, but kernels take rows to be ascending
             where = np.sort(where)
         nodes, shape = self._nodes, self._shape()
         work = Work(
-            self._rows,
-            self._words,
-            self._more_words,
-            *self._scratch,
-            self._free,
-            self._room,
-            self._heap,
-            self.team.gate,
-            labels,
-            self.clock,
-        )
+            self._rows, self._words, self._more_words, *self._scratch, self._free, self._room, self._heap,
+            self.team.gate, labels, self.clock,
+        )  # fmt: skip
         function = grow_symmetric if params.growth == "symmetric" else grow
         limits, n_nodes = self._limits(chosen, key), -1
         while n_nodes < 0:  # a tree that several threads gave up is grown anew by one: the same tree
@@ -388,6 +381,7 @@ class CpuBackend:
 
     def adopt(self, tree: Tree, labels: np.ndarray, rest: np.ndarray) -> Grown:
         """A tree that was grown elsewhere, with the leaf (node number) that each row reaches; `rest` takes no part."""
+        self._adopted = True
         if tree.n_nodes >= 2**16 and self.labels.dtype == np.uint16:
             self.labels = np.empty(self.n_rows, np.uint32)
         self.labels[:] = labels
@@ -428,7 +422,8 @@ class CpuBackend:
         if len(rest) == 0:
             return
         shape = (tree.feature, tree.cut, tree.missing_left, tree.left)
-        if 4 * len(rest) > self._n_codes and n_leaves <= MOST_LEAVES and len(tree.subset) == 0:
+        many = 4 * len(rest) > self._n_codes and not self._adopted  # bins know nothing of an adopted tree
+        if many and n_leaves <= MOST_LEAVES and len(tree.subset) == 0:
             keeps = np.empty((self.team.n_threads, tree.n_nodes + 3), np.uint32 if n_leaves <= 32 else np.uint64)
             self.team.run(label_all, self.bins, *shape, keeps, self._code_labels)
         else:

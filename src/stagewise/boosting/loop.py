@@ -121,19 +121,7 @@ def boost(
     loss, rate, tree = problem.loss, params.learning_rate, method.tree
     targets = _targets(problem)
     n_training = len(problem.y) - int(problem.skip.sum())
-    with (
-        CpuBackend(
-            problem.bins,
-            len(problem.y),
-            problem.cuts,
-            tree,
-            n_threads,
-            n_training,
-            problem.schema.in_sets,
-            problem.rows,
-        ) as backend,
-        deferred_interrupt() as ctrl_c,
-    ):
+    with _backend(problem, tree, n_threads, n_training) as backend, deferred_interrupt() as ctrl_c:
         maker = PairsMaker(loss, targets.y, targets.weight, backend.team, n_training)
         parts = method.build(Bench(problem, targets, backend, params))
         rule, learner, sampler = parts.rule, parts.learner, parts.sampler
@@ -207,6 +195,11 @@ def boost(
 
 def _option(loss: Loss, delta: float) -> np.ndarray:
     return loss.option if loss.delta_quantile is None else np.array([delta])
+
+
+def _backend(problem: Problem, tree: TreeParams, n_threads: int, n_training: int) -> CpuBackend:
+    n_rows, in_sets = len(problem.y), problem.schema.in_sets
+    return CpuBackend(problem.bins, n_rows, problem.cuts, tree, n_threads, n_training, in_sets, problem.rows)
 
 
 def _targets(problem: Problem) -> Targets:

@@ -16,7 +16,7 @@ from stagewise.cli.destination import check_destinations
 from stagewise.cli.predict import load_model
 from stagewise.cli.terminal import Voice
 from stagewise.errors import InputError
-from stagewise.files.disk import read_file
+from stagewise.storage.disk import read_file
 
 __all__ = ["convert"]
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from stagewise.cli.source import arrow, kind_of
 from stagewise.errors import InputError
-from stagewise.files.disk import replace_file
+from stagewise.storage.disk import replace_file
 
 __all__ = ["check_destination", "check_destinations", "table_bytes", "write_out"]
 

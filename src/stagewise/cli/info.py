@@ -12,9 +12,9 @@ from stagewise.boosting.model import Model
 from stagewise.cli import options as o
 from stagewise.cli.app import EXIT_CODES, app
 from stagewise.cli.terminal import Voice, history_table, importance_table
-from stagewise.files.container import unpack
-from stagewise.files.disk import read_file
 from stagewise.io.format import loads
+from stagewise.storage.container import unpack
+from stagewise.storage.disk import read_file
 
 __all__ = ["info"]
 

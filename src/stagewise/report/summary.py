@@ -12,7 +12,6 @@ import numpy as np
 from stagewise._version import __version__
 from stagewise.data.frame import open_frame
 from stagewise.errors import InputError, StagewiseError
-from stagewise.files.disk import replace_file
 from stagewise.inspection.importance import feature_importance
 from stagewise.inspection.interaction import h_statistic
 from stagewise.inspection.subject import Subject
@@ -22,6 +21,7 @@ from stagewise.report.profile import profile, profile_target
 from stagewise.report.scores import Predicted, predicted_of, scores_of
 from stagewise.report.shapes import attributions, dependence, importance, learning, pair
 from stagewise.report.verdict import verdict
+from stagewise.storage.disk import replace_file
 
 __all__ = ["summarise", "write"]
 
