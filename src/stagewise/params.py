@@ -117,7 +117,7 @@ class TreeParams:
     # splits by sets of categories, see kernels/subsets.py and docs/categories.md
     cat_smooth: float = 10.0  # added to a code's second derivatives where codes are put in order
     cat_l2: float = 10.0  # added to l2 in the improvement
-    max_onehot: int = 4  # codes up to which a column is split one against the rest
+    max_onehot: int = 3  # codes up to which a column is split one against the rest; LightGBM's 4 counts a missing one
     max_group: int = 32  # codes in a set
     level_rows: int = 10  # rows of a code in a node below which it stays with the rest
     group_rows: int = 100  # rows by which a set grows

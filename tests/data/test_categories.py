@@ -134,6 +134,13 @@ def test_what_cannot_be_a_category():
         read(np.array([[[1], 2.0], [{}, 3.0]], object), [0])
     with pytest.raises(InputError, match=r"9007199254740993 .* from 2\*\*53 on"):
         read(pd.DataFrame({"c": [2**53 + 1, 1], "x": 1.0}), ["c"])
+    for frame in (
+        pd.DataFrame({"c": pd.array([2**53 + 1, 2**53 + 2, None], dtype="Int64")}),
+        pl.DataFrame({"c": [2**53 + 1, 2**53 + 2, None]}),
+        pa.table({"c": [-(2**53) - 1, 2, None]}),
+    ):
+        with pytest.raises(InputError, match="not told apart"):
+            read(frame, ["c"])
 
 
 @pytest.mark.parametrize("text", [None, "", "x" * 1_000_000, "a\nb", "\ud800", "nan", "None"])

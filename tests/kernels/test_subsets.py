@@ -46,7 +46,7 @@ def set_rule(backend: CpuBackend, chosen: Packing) -> naive_subsets.SetRule:
     p = backend.params
     return naive_subsets.SetRule(
         p.cat_smooth / chosen.hess_peak, Fraction(p.cat_l2) / Fraction(chosen.hess_peak), p.max_onehot, p.max_group,
-        p.level_rows, min(p.group_rows, max(p.min_samples_leaf, backend.n_training // 20)),
+        p.level_rows, min(p.group_rows, max(p.min_samples_leaf, backend.n_training // 4)),
     )  # fmt: skip
 
 

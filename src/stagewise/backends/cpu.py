@@ -257,8 +257,8 @@ class CpuBackend:
             max_onehot=np.int64(params.max_onehot),
             max_group=np.int64(params.max_group),
             level_rows=np.int64(params.level_rows),
-            # in a table of some hundred rows no set would ever be large enough
-            group_rows=np.int64(min(params.group_rows, max(params.min_samples_leaf, self.n_training // 20))),
+            # a set and its rest need that many rows each: in a small table there would never be one
+            group_rows=np.int64(min(params.group_rows, max(params.min_samples_leaf, self.n_training // 4))),
         )
 
     def _harvest(self, n_nodes: int, chosen: Packing) -> Grown:

@@ -33,6 +33,7 @@ __all__ = [
     "cells_of",
     "choose_columns",
     "column_cells",
+    "exact_numbers",
     "learn",
     "level_index",
     "pooled",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from stagewise.data.categories import Cells, cells_of, column_cells
+from stagewise.data.categories import Cells, cells_of, column_cells, exact_numbers
 from stagewise.data.cells import Floats, to_floats
 from stagewise.errors import InputError, InputTypeError
 
@@ -181,6 +181,9 @@ def frame_cells(frame: Frame, j: int) -> Cells:
     if dtype not in (nw.String, nw.Categorical, nw.Enum):
         if dtype.is_temporal() or dtype.is_nested() or dtype == nw.Binary:
             raise InputError(f"{name} ({_native_dtype(column)}) cannot be a category; make it text first.")
+        if dtype.is_integer() and column.null_count() < len(column):
+            # looked at before anything turns them into floats
+            exact_numbers(np.array([column.max(), column.min()], object), name)
         if dtype == nw.Boolean or dtype in (nw.Decimal, nw.Int128, nw.UInt128):
             return _column_floats(column).astype(np.float64)
         return column_cells(column.to_numpy(), name)

@@ -56,7 +56,7 @@ class GradientBoostingRegressor(NumberRegressor, BaseGradientBoosting):
         Those named may hold numbers too. None: all columns are numbers.
     category_encoding : {"auto", "sets", "target"}, default "auto"
         "sets": trees split categories by sets; with more than 255 of them in a column the rare ones share a code.
-        "target": a column of more than four becomes the mean target of each category, computed in order so that no row
+        "target": a column of more than three becomes the mean target of each category, computed in order so that no row
         sees its own. "auto": the latter for columns of more than 255 categories, unless there are over two classes.
     alpha : float in (0, 1), default 0.9
         Level of "quantile"; for "huber" the quantile of |residual| beyond which errors count as outliers.

@@ -85,13 +85,13 @@ def order_levels(keys, sums, n, least):
 
 @device
 def set_gain(gl, hl, cl, G, H, C, more_l2, limits, packing):
-    """Improvement (relative units) of a split by its left sums; negative where it is not allowed."""
+    """Improvement (relative units) of a split by its left sums; -inf where it is not allowed."""
     l1, l2 = limits.l1, limits.l2
     floor, least = limits.min_child_weight, limits.min_samples_leaf
     x, y, z = gl * packing.grad_unit, (G - gl) * packing.grad_unit, G * packing.grad_unit
     u, v = hl * packing.hess_unit, (H - hl) * packing.hess_unit
     if cl < least or C - cl < least or u < floor or v < floor or hl <= 0 or H <= hl:
-        return -1.0
+        return -np.inf
     if l1 > 0.0:
         x, y, z = shrink(x, l1), shrink(y, l1), shrink(z, l1)
     return x * x / (u + l2 + more_l2) + y * y / (v + l2 + more_l2) - z * z / (H * packing.hess_unit + l2)
@@ -132,7 +132,7 @@ def best_set(sums, n, few, G, H, C, limits, packing, keys, found):
             if group < group_rows:
                 continue
             gain = set_gain(g, h, c, G, H, C, 0.0 if few else limits.cat_l2, limits, packing)
-            if gain >= 0.0:
+            if gain > -np.inf:
                 group = np.int64(0)
             if gain > best:
                 best = gain

@@ -121,10 +121,10 @@ class ClassTreeLearner:
         missing, goes_left = codes == MISSING, codes <= split.cut
         if self.backend.in_sets[split.column]:
             there = set(codes[used[rows]].tolist())
-            left = {split.cut} - {MISSING}
+            own = {split.cut} - {MISSING}
             if 2 * int((codes[used[rows]] == split.cut).sum()) >= int(used[rows].sum()):
-                left |= set(range(int(self.backend.bins.n_bins[split.column]))) - there  # where most rows go
-            split, goes_left = split._replace(cut=0, codes=frozenset(left)), np.isin(codes, list(left))
+                own |= set(range(int(self.backend.bins.n_bins[split.column]))) - there  # where most rows go
+            split, goes_left = split._replace(cut=0, codes=frozenset(own)), np.isin(codes, list(own))
         if split.side == NOT_SEEN:  # the side with more rows; ties: left
             known = used[rows] & ~missing
             split = split._replace(side=int(2 * int(goes_left[known].sum()) >= int(known.sum())))
