@@ -39,6 +39,7 @@ from stagewise.io.format import dumps, loads
 
 SECONDS = 1.0
 STUCK = 20.0  # of the clock: other programs may hold the cores
+COMPILING = 200.0  # before the first case, on a machine that has not compiled anything yet
 MEMORY = 256 << 20
 CHUNK = 2500
 
@@ -176,7 +177,7 @@ def run_chunk(
 def _wait(pid: int, reading: int, board: mmap.mmap) -> tuple[str, int, bool]:
     """What a child says, its status, and whether it had to be killed."""
     os.set_blocking(reading, False)
-    said, last, since, stuck = b"", b"", time.monotonic(), False
+    said, last, since, stuck, first = b"", b"", time.monotonic(), False, board[:8]
     while True:
         with contextlib.suppress(BlockingIOError):
             said += os.read(reading, 65536)
@@ -185,7 +186,7 @@ def _wait(pid: int, reading: int, board: mmap.mmap) -> tuple[str, int, bool]:
             break
         if board[:8] != last:
             last, since = board[:8], time.monotonic()
-        elif time.monotonic() - since > STUCK:
+        elif time.monotonic() - since > (STUCK if board[:8] != first else COMPILING):
             os.kill(pid, signal.SIGKILL)
             stuck = True
         time.sleep(0.01)
