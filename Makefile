@@ -10,7 +10,7 @@ PIP := $(RUN) -m pip --disable-pip-version-check
 
 # One stamp for each set of packages. They depend on pyproject.toml alone: the installation is editable, so a change
 # of the sources needs no new one.
-BASE  := $(VENV)/.installed
+CLI   := $(VENV)/.installed-cli
 TEST  := $(VENV)/.installed-test
 DEV   := $(VENV)/.installed-dev
 BENCH := $(VENV)/.installed-bench
@@ -21,7 +21,7 @@ BENCH := $(VENV)/.installed-bench
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' Makefile
 
-demo: $(BASE) ## install, then train, evaluate and explain a model on built-in data
+demo: $(CLI) ## install, then train, evaluate and explain a model on built-in data, and write a report
 	$(VENV)/bin/stagewise demo
 
 test: test-jit test-nojit ## install, then run the whole suite
@@ -65,10 +65,6 @@ clean: ## remove everything that was made here, the environment too
 $(VENV)/bin/pip:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "stagewise needs Python 3.11 or newer, and $(PYTHON) is %d.%d: name another one, as in make PYTHON=python3.12" % sys.version_info[:2])'
 	$(PYTHON) -m venv $(VENV) || { $(PYTHON) -m venv --clear --without-pip $(VENV) && $(PYTHON) -m pip --python $(RUN) install pip; }
-
-$(BASE): pyproject.toml $(VENV)/bin/pip
-	$(PIP) install --quiet --editable .
-	@touch $@
 
 $(VENV)/.installed-%: pyproject.toml $(VENV)/bin/pip
 	$(PIP) install --quiet --editable '.[$*]'

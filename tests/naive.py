@@ -20,6 +20,7 @@ from scipy import special
 from scipy.interpolate import BSpline
 
 import naive_paths
+import naive_subsets
 
 MISSING = 255  # the bin code of a missing value
 RIGHT, LEFT, NOT_SEEN = 0, 1, 2  # where missing values go; NOT_SEEN: there were none
@@ -384,6 +385,8 @@ def leaf_of_codes(tree: Any, row: np.ndarray) -> int:
 
     def goes_left(node: int) -> bool:
         code = int(row[tree.feature[node]])
+        if code != MISSING and len(tree.subset) and tree.subset[node] >= 0:
+            return bool(int(tree.sets[tree.subset[node], code // 64]) >> (code % 64) & 1)
         return bool(tree.missing_left[node]) if code == MISSING else code <= tree.cut[node]
 
     return walk(tree, goes_left)
@@ -459,6 +462,12 @@ def label_binned(tree: Any, codes: np.ndarray, rows: Sequence[int], labels: np.n
 def partition_rows(codes: np.ndarray, cut: int, missing_left: bool, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The rows that go left and those that go right, in their order; codes of one column for all rows of the table."""
     left = np.where(codes[rows] == MISSING, missing_left, codes[rows] <= cut)
+    return rows[left], rows[~left]
+
+
+def partition_sides(codes: np.ndarray, sides: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The same by a table that has 1 for codes that go left."""
+    left = sides[codes[rows]] == 1
     return rows[left], rows[~left]
 
 
@@ -771,9 +780,11 @@ def class_sums(node: np.ndarray, code: np.ndarray, weight: np.ndarray, n_nodes: 
     return np.array([[*own, int((node == m).sum())] for m, own in enumerate(out)])
 
 
-def class_splits(bins: np.ndarray, code: np.ndarray, weight: np.ndarray, n_classes: int, min_rows: int) -> list[Any]:
+def class_splits(
+    bins: np.ndarray, code: np.ndarray, weight: np.ndarray, n_classes: int, min_rows: int, by_code: bool = False
+) -> list[Any]:
     """(gain, cut, side of missing values) of every split of one node by one column; gain is the decrease of the
-    weighted Gini impurity, a Fraction."""
+    weighted Gini impurity, a Fraction. by_code: one code against the rest, missing values being a code."""
 
     def gini(rows: np.ndarray) -> Fraction:
         parts = [sum(int(w) for w in weight[rows & (code == k)]) for k in range(n_classes)]
@@ -781,6 +792,13 @@ def class_splits(bins: np.ndarray, code: np.ndarray, weight: np.ndarray, n_class
 
     everything, missing = np.ones(len(bins), bool), bins == MISSING
     found = []
+    if by_code:
+        for own in sorted(set(bins.tolist())):
+            left = bins == own
+            if min(left.sum(), (~left).sum()) >= min_rows:
+                side = NOT_SEEN if not missing.any() else LEFT if own == MISSING else RIGHT
+                found.append((gini(everything) - gini(left) - gini(~left), own, side))
+        return found
     for cut in sorted(set(bins[~missing].tolist())):
         for side in (RIGHT, LEFT) if missing.any() else (NOT_SEEN,):
             left = ((bins <= cut) & ~missing) | (missing & (side == LEFT))
@@ -856,6 +874,7 @@ TWINS: dict[str, Callable[..., Any]] = {
     "pairs.squared_error_pairs": squared_error_pairs,
     "pairs.tweedie_pairs": tweedie_pairs,
     "partition.partition_rows": partition_rows,
+    "partition.partition_sides": partition_sides,
     "paths.group_leaves": naive_paths.conditions_met,
     "paths.leaf_paths": naive_paths.leaf_paths,
     "predict.add_tree_binned": add_tree_binned,
@@ -869,6 +888,7 @@ TWINS: dict[str, Callable[..., Any]] = {
     "shap.attribute": naive_paths.shapley,
     "shap.background_words": naive_paths.background_words,
     "split.best_split": best_split,
+    "subsets.best_subset": naive_subsets.best_subset,
     "symmetric.grow_symmetric": grow_symmetric,
     "team.read_cycles": time.perf_counter_ns,
     "votes.one_vs_rest_pairs": one_vs_rest_pairs,

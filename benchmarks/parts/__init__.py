@@ -17,6 +17,8 @@ PARTS = {
     "customloss": "log-loss written as a Loss of one's own against the built-in one",
     "inspection": "SHAP values, and dependence against scikit-learn's brute force",
     "quality": "held-out loss on real tables",
+    "draws": "held-out loss on workloads A to G, several draws of each",
+    "categories": "held-out loss on real tables with categories, against LightGBM, XGBoost and CatBoost",
     "adaboost": "AdaBoost of stumps against scikit-learn's, 100 k × 30, 400 rounds",
     "disk": "3 GiB of Parquet files in 1 GiB of memory, against memory and XGBoost's external memory",
 }

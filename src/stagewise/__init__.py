@@ -5,7 +5,9 @@ Names are imported on first use: `import stagewise` itself loads neither scikit-
 
 from __future__ import annotations
 
+import gc
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from stagewise._version import __version__
@@ -19,7 +21,7 @@ from stagewise.errors import (
 )
 
 if TYPE_CHECKING:
-    from stagewise import inspection, plots
+    from stagewise import inspection, plots, report
     from stagewise.data.dataset import Dataset
     from stagewise.estimators.adaboost import AdaBoostClassifier
     from stagewise.estimators.anylearner import StagewiseClassifier, StagewiseRegressor
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from stagewise.estimators.logitboost import GentleBoostClassifier, LogitBoostClassifier
     from stagewise.estimators.regression import GradientBoostingRegressor
     from stagewise.io.batches import predict_batches
+    from stagewise.io.export import export_input
     from stagewise.io.format import load, save
     from stagewise.io.lightgbm import import_lightgbm
     from stagewise.io.lightgbm_text import export_lightgbm
@@ -58,6 +61,7 @@ __all__ = [
     "TrainingInterrupted",
     "__version__",
     "export_c",
+    "export_input",
     "export_lightgbm",
     "export_onnx",
     "export_python",
@@ -69,6 +73,7 @@ __all__ = [
     "load",
     "plots",
     "predict_batches",
+    "report",
     "save",
 ]
 
@@ -85,6 +90,7 @@ _HOMES = {
     "StagewiseClassifier": "stagewise.estimators.anylearner",
     "StagewiseRegressor": "stagewise.estimators.anylearner",
     "export_c": "stagewise.io.sources",
+    "export_input": "stagewise.io.export",
     "export_lightgbm": "stagewise.io.lightgbm_text",
     "export_onnx": "stagewise.io.onnx",
     "export_python": "stagewise.io.sources",
@@ -97,15 +103,27 @@ _HOMES = {
     "save": "stagewise.io.format",
 }
 
-_ROOMS = ("inspection", "plots")
+_ROOMS = ("inspection", "plots", "report")
 
 
 def __getattr__(name: str) -> Any:
     if name in _ROOMS:
-        return import_module(f"stagewise.{name}")
+        return _imported(f"stagewise.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'stagewise' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    return getattr(_imported(_HOMES[name]), name)
+
+
+def _imported(module: str) -> ModuleType:
+    """Import with the garbage collector paused: it would go over the thousands of new functions and classes of Numba
+    and scikit-learn again and again, a tenth of the import's time, and find nothing."""
+    running = gc.isenabled()
+    gc.disable()
+    try:
+        return import_module(module)
+    finally:
+        if running:
+            gc.enable()
 
 
 def __dir__() -> list[str]:

@@ -170,6 +170,9 @@ class BoostParams:
     tol: float = 1e-7
     seed: int = 0
     trimming: float = 0.0  # α of influence trimming
+    sampling: str = "uniform"
+    top: float = 0.2  # shares of the rows that "goss" draws
+    rest: float = 0.1
 
     @classmethod
     def check(
@@ -184,6 +187,9 @@ class BoostParams:
         tol: Any,
         seed: int,
         influence_trimming: Any = 0.0,
+        sampling: Any = "uniform",
+        goss_top: Any = 0.2,
+        goss_rest: Any = 0.1,
     ) -> BoostParams:
         """Check every setting. Early stopping is on when asked for, or when n_iter_no_change is given."""
         patience = None if n_iter_no_change is None else check_count("n_iter_no_change", n_iter_no_change, 1)
@@ -193,6 +199,24 @@ class BoostParams:
                 check_choice("early_stopping", early_stopping, ("auto", True, False))
             patience = (patience or 10) if on else None
         criterion = check_choice("criterion", criterion, ("newton", "friedman_mse", "squared_error"))
+        sampling = check_choice("sampling", sampling, ("uniform", "goss", "mvs"))
+        top = check_number("goss_top", goss_top, 0.0, 1.0, high_open=True, hint="try 0.2")
+        rest = check_number("goss_rest", goss_rest, 0.0, 1.0, low_open=True, hint="try 0.1")
+        if top + rest > 1.0:
+            raise ParameterError(
+                f"goss_top={top:g} and goss_rest={rest:g} are shares of all rows, and cannot exceed 1 together; try "
+                "0.2 and 0.1."
+            )
+        if sampling == "goss" and subsample != 1.0:
+            raise ParameterError(
+                f"subsample={_shown(subsample)} has no meaning with sampling='goss', which draws goss_top and "
+                "goss_rest of the rows; leave it at 1."
+            )
+        if sampling != "uniform" and influence_trimming:
+            raise ParameterError(
+                f"influence_trimming={_shown(influence_trimming)} and sampling={sampling!r} both choose rows by their "
+                "gradients; use one of them."
+            )
         return cls(
             n_estimators=check_count("n_estimators", n_estimators, 1),
             learning_rate=check_number("learning_rate", learning_rate, 0.0, 1.0, low_open=True, hint="try 0.1"),
@@ -202,4 +226,7 @@ class BoostParams:
             tol=check_number("tol", tol, 0.0),
             seed=seed,
             trimming=check_number("influence_trimming", influence_trimming, 0.0, 1.0, high_open=True, hint="try 0.1"),
+            sampling=sampling,
+            top=top,
+            rest=rest,
         )

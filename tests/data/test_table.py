@@ -629,7 +629,8 @@ def test_columns_that_are_no_numbers_are_named(frame):
     with pytest.raises(InputError, match=r"not numeric: 'city' \(.*\), 'day' \(.*\)\. ") as caught:
         read_table(other_columns(frame))
     message = str(caught.value)
-    assert "OrdinalEncoder" in message and "categorical_features" in message
+    assert "OrdinalEncoder" in message
+    assert "categorical_features" in message
     assert "'n'" not in message
     if frame is not pd.DataFrame:  # which keeps dates as objects
         assert "Turn dates and times into numbers" in message

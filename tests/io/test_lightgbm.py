@@ -114,13 +114,7 @@ def changed(old, new, count=1):
     return text.replace(old, new, count)
 
 
-def test_categories_and_linear_trees_are_refused_with_a_word():
-    kinds = np.column_stack([np.arange(800) % 7, X[:, 0]])
-    y = (kinds[:, 0] % 3 == 1) + 0.0
-    theirs = lgb.LGBMRegressor(n_estimators=2, verbose=-1, min_child_samples=5)
-    theirs.fit(kinds, y, categorical_feature=[0])
-    with pytest.raises(InputError, match="splits on categories, which stagewise cannot represent yet"):
-        sw.import_lightgbm(theirs)
+def test_linear_trees_are_refused_with_a_word():
     linear = lgb.LGBMRegressor(n_estimators=2, verbose=-1, linear_tree=True).fit(X, TARGETS["number"])
     with pytest.raises(InputError, match="linear models in its leaves"):
         sw.import_lightgbm(linear)

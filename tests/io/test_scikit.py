@@ -63,10 +63,6 @@ def test_what_cannot_be_imported_says_so():
     start = GradientBoostingRegressor(n_estimators=2, init=LinearRegression()).fit(FILLED, TARGETS["number"])
     with pytest.raises(InputError, match="starts from a LinearRegression"):
         sw.import_sklearn(start)
-    kinds = np.column_stack([np.arange(800) % 5, X[:, 0]])
-    model = HistGradientBoostingRegressor(max_iter=2, categorical_features=[0]).fit(kinds, TARGETS["number"])
-    with pytest.raises(InputError, match="categories"):
-        sw.import_sklearn(model)
     with pytest.raises(InputError, match="not fitted yet"):
         sw.import_sklearn(GradientBoostingRegressor())
     for thing in (RandomForestRegressor(), None, "model.pkl"):

@@ -167,16 +167,10 @@ def test_wild_numbers_in_trees_are_refused_or_harmless(name, value):
     assert np.isfinite(ours.predict(X)).all()
 
 
-def test_other_boosters_and_categories_are_refused():
+def test_other_boosters_are_refused():
     linear = xgb.train({"booster": "gblinear"}, xgb.DMatrix(np.nan_to_num(X), TARGETS["number"]), 2)
     with pytest.raises(InputError, match="'gblinear' booster"):
         sw.import_xgboost(linear)
-    import pandas as pd
-
-    kinds = pd.DataFrame({"a": pd.Categorical(np.arange(800) % 7), "b": X[:, 0]})
-    data = xgb.DMatrix(kinds, (np.arange(800) % 7 % 3 == 1) + 0.0, enable_categorical=True)
-    with pytest.raises(InputError, match="categories"):
-        sw.import_xgboost(xgb.train({"max_depth": 3, "max_cat_to_onehot": 1}, data, 2))
     several = xgb.train(
         {"multi_strategy": "multi_output_tree", "tree_method": "hist"},
         xgb.DMatrix(X, np.column_stack([TARGETS["number"], TARGETS["share"]])), 2,

@@ -17,13 +17,14 @@ import naive
 from stagewise.backends import cpu
 from stagewise.backends.cpu import CpuBackend
 from stagewise.boosting.pairs import NO_UPDATE
+from stagewise.kernels.bundles import NO_BUNDLES
 from stagewise.kernels.exact import Packing, limb_bits, limbs_total, power_above
 from stagewise.kernels.histogram import Bins, histogram_of_rows
 from stagewise.kernels.jit import JIT
 from stagewise.kernels.leaves import EXPONENTIAL, LOG_RATIO, NEWTON, leaf_quantiles, leaf_sums
 from stagewise.kernels.lookups import walk_sets
 from stagewise.kernels.pairs import CHUNK, Update, quantize
-from stagewise.kernels.partition import partition_rows
+from stagewise.kernels.partition import partition_rows, partition_sides
 from stagewise.kernels.predict import (
     BLOCK,
     Masks,
@@ -340,14 +341,18 @@ def add_tree(tree: Tree, codes: np.ndarray, index: np.ndarray, raw: np.ndarray, 
     """raw[r] += tree for row index[r] of the codes."""
     bins = bins_of(codes, [255] * codes.shape[1])
     run(
-        n_threads, add_tree_binned, bins, index, tree.feature, tree.cut, tree.missing_left, tree.left, tree.value, raw
+        n_threads, add_tree_binned, bins, index, tree.feature, tree.cut, tree.missing_left, tree.left, tree.subset,
+        tree.sets, tree.value, raw,
     )  # fmt: skip
 
 
 def label(tree: Tree, codes: np.ndarray, index: np.ndarray, labels: np.ndarray, n_threads: int) -> None:
     """labels[row] = leaf, for the rows of index."""
     bins = bins_of(codes, [255] * codes.shape[1])
-    run(n_threads, label_binned, bins, index, tree.feature, tree.cut, tree.missing_left, tree.left, labels)
+    run(
+        n_threads, label_binned, bins, index, tree.feature, tree.cut, tree.missing_left, tree.left, tree.subset,
+        tree.sets, labels,
+    )  # fmt: skip
 
 
 def masks_of(trees: Sequence[Tree], outputs: Sequence[int]) -> Masks | None:
@@ -413,10 +418,11 @@ def random_case(
     return Case(codes, n_bins, grad, hess, constant, wide)
 
 
-def backend_of(case: Case, n_threads: int = 1, **params: Any) -> CpuBackend:
+def backend_of(case: Case, n_threads: int = 1, in_sets: Sequence[bool] | None = None, **params: Any) -> CpuBackend:
     """A backend for one table; params are those of TreeParams. It must be closed (`with`)."""
     cuts = tuple(np.arange(n - 1) + 0.5 for n in case.n_bins)
-    return CpuBackend(bins_of(case.codes, case.n_bins), len(case.codes), cuts, TreeParams(**params), n_threads)
+    bins, own = bins_of(case.codes, case.n_bins), None if in_sets is None else np.array(in_sets)
+    return CpuBackend(bins, len(case.codes), cuts, TreeParams(**params), n_threads, in_sets=own)
 
 
 def pack(backend: CpuBackend, case: Case, block: int | None = None) -> Packing:
@@ -510,10 +516,17 @@ def same_tree(grown: Grown, nodes: list[naive.Node], chosen: Packing, symmetric:
 # --- histograms and splits on their own ------------------------------------------------------------------------------
 
 
+def partitioned_by_side(column: np.ndarray, sides: np.ndarray, rows: np.ndarray, n_left: int) -> np.ndarray:
+    """The same by a table of sides."""
+    out = np.full(len(rows), 0xFFFFFFFF, np.uint32)
+    partition_sides(column, sides, rows, n_left, out)
+    return out
+
+
 def partitioned(column: np.ndarray, cut: int, missing_left: bool, rows: np.ndarray, n_left: int) -> np.ndarray:
     """The rows after a division, those on the left first."""
     out = np.full(len(rows), 0xFFFFFFFF, np.uint32)
-    partition_rows(column, cut, missing_left, rows, n_left, out)
+    partition_rows(column, NO_BUNDLES, 0, cut, missing_left, rows, n_left, out)
     return out
 
 
@@ -556,7 +569,7 @@ def split_of(
     out = np.full(N_FIELDS, -9, np.int64)
     limits = backend._limits(chosen, np.uint64(key))
     gain = best_split(
-        pools, wide, 0, backend.bins.n_bins, node, tuple(int(t) for t in totals), limits, chosen,
+        pools, wide, 0, backend.bins, node, tuple(int(t) for t in totals), limits, chosen,
         np.zeros(256), out,
     )  # fmt: skip
     fields = [int(out[k]) for k in (COLUMN, BIN, MISSING_LEFT, GRAD_LEFT, HESS_LEFT, COUNT_LEFT)]

@@ -16,12 +16,13 @@ def sums_of(node, code, weight, n_nodes, n_classes, n_threads=1):
     return out.sum(axis=0)
 
 
-def splits_of(by_column, n_bins, node, code, weight, n_nodes, n_classes, min_rows, n_threads=1):
+def splits_of(by_column, n_bins, node, code, weight, n_nodes, n_classes, min_rows, n_threads=1, by_code=False):
     whole = sums_of(node, code, weight, n_nodes, n_classes)
     shape = (len(by_column), n_nodes)
     gain, cut, side = np.zeros(shape), np.zeros(shape, np.int64), np.zeros(shape, np.int64)
     hist = np.zeros((n_threads, n_nodes, 256, n_classes + 1), np.int64)
-    run(n_threads, class_splits, by_column, n_bins, node, code, weight, whole, min_rows, hist, gain, cut, side)
+    in_sets = np.full(len(by_column), by_code)
+    run(n_threads, class_splits, by_column, n_bins, in_sets, node, code, weight, whole, min_rows, hist, gain, cut, side)
     return gain, cut, side
 
 
@@ -45,13 +46,14 @@ def test_sums(n_threads):
 @pytest.mark.nojit
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("min_rows", [1, 5])
-def test_the_best_of_all_splits(seed, min_rows):
+@pytest.mark.parametrize("by_code", [False, True])
+def test_the_best_of_all_splits(seed, min_rows, by_code):
     by_column, n_bins, node, code, weight, n_nodes, n_classes = case(seed, missing=0.2 * (seed % 2))
-    gain, cut, side = splits_of(by_column, n_bins, node, code, weight, n_nodes, n_classes, min_rows)
+    gain, cut, side = splits_of(by_column, n_bins, node, code, weight, n_nodes, n_classes, min_rows, by_code=by_code)
     for j, bins in enumerate(by_column):
         for m in range(n_nodes):
             own = node == m
-            twin = naive.class_splits(bins[own], code[own], weight[own], n_classes, min_rows)
+            twin = naive.class_splits(bins[own], code[own], weight[own], n_classes, min_rows, by_code)
             best = max((g for g, _, _ in twin), default=0)
             assert gain[j, m] == pytest.approx(float(best), rel=1e-9)
             if best:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from stagewise.backends.pace import Pace
 from stagewise.data.dataset import padded_cuts
+from stagewise.kernels.draw import scatter_words
 from stagewise.kernels.exact import Packing, hash_values, limb_bits, packing, power_above
 from stagewise.kernels.frontier import LEAFWISE, LEVELWISE
 from stagewise.kernels.grow import DEADLINE, Shape, Work, grow
 from stagewise.kernels.harvest import harvest
 from stagewise.kernels.histogram import Bins, Pools
+from stagewise.kernels.labels import MOST_LEAVES, label_all
 from stagewise.kernels.leaves import add_leaves, leaf_quantiles, leaf_sums
 from stagewise.kernels.nodes import Nodes
 from stagewise.kernels.pairs import Update, quantize
@@ -27,6 +29,8 @@ from stagewise.params import TreeParams
 from stagewise.tree.tree import Tree
 
 __all__ = ["CpuBackend", "Grown", "threads_for"]
+
+_NO_ROWS = np.empty(0, np.uint32)
 
 _POOL_BYTES = 1 << 28
 """Room for histograms of waiting leaves; beyond it histograms are built again when needed, with the same result."""
@@ -61,6 +65,8 @@ class Grown:
     tree: Tree
     leaves: np.ndarray  # int64 (n_leaves, 4): node, start, stop and line of the backend's row numbers
     fine: bool  # gradients are so unequal that leaf sums need their low limbs
+    listed: np.ndarray = field(default_factory=lambda: _NO_ROWS)  # the rows whose pairs leaf sums get; empty: all
+    placed: bool = False  # the backend's row numbers are those of the codes
 
 
 class CpuBackend:
@@ -75,17 +81,25 @@ class CpuBackend:
         n_threads: int,
         n_training: int | None = None,
         in_sets: np.ndarray | None = None,
+        rows: np.ndarray = _NO_ROWS,
     ):
         """n_training: rows that take part, when not all do; what depends on a number of rows depends on this one.
 
-        in_sets: bool (n_columns), the columns that are split by sets of codes; None for none."""
+        in_sets: bool (n_columns), the columns that are split by sets of codes; None for none.
+        rows: where the codes of the n_rows rows are, when `bins` has others too. All arrays that come in or go out are
+        about these rows by position; only what kernels hold beside the codes (words, row lists, labels while a tree
+        grows) has the numbers of the rows of `bins`.
+        """
         self.bins, self.n_rows, self.cuts, self.params = bins, n_rows, cuts, params
         self.n_training = n_rows if n_training is None else n_training
         self.n_columns = len(cuts)
         self.in_sets = np.zeros(len(cuts), np.bool_) if in_sets is None else in_sets
         self.team = Team(n_threads)
         self.bits = limb_bits(self.n_training)
-        self._words = np.empty(n_rows, np.int64)
+        self.places = rows
+        self._in_order = bool((rows[1:] > rows[:-1]).all())
+        self._n_codes = bins.by_column.shape[1] if len(rows) else n_rows
+        self._words = np.empty(self._n_codes, np.int64)
         self._more_words = np.empty(1, np.int64)
         self._lost = np.zeros((n_threads, 8), np.int64)
         self._last: tuple[Packing, bool] | None = None  # how pairs were packed last, and whether with weights
@@ -94,7 +108,7 @@ class CpuBackend:
         self._keys = np.empty(0, np.uint64)
         self._key_counts = np.empty(0, np.int64)
         self._padded_cuts = padded_cuts(cuts)
-        self._pace = Pace(self.team.n_threads, 1e-9 * tree_work(self.n_training, self.n_columns, params))
+        self._pace = Pace(self.team.n_threads, 1e-9 * tree_work(self.n_training, len(bins.n_bins), params))
         self._make_room()
 
     def __enter__(self) -> CpuBackend:
@@ -126,6 +140,7 @@ class CpuBackend:
         self._rows = np.empty((2, self.n_rows), np.uint32)
         # unsigned: a signed index is checked for being negative, which doubles the time of the sums by label
         self.labels = np.empty(self.n_rows, np.uint16 if 2 * leaves < 2**16 else np.uint32)
+        self._code_labels = np.zeros(self._n_codes, self.labels.dtype) if len(self.places) else self.labels
         self._scratch = (
             np.zeros((threads, 3, 256)),
             np.zeros((threads, 2, N_FIELDS), np.int64),
@@ -155,30 +170,41 @@ class CpuBackend:
         constant: bool,
         wide: bool,
         by_weight: bool | None = None,
+        listed: np.ndarray = _NO_ROWS,
     ) -> Packing:
         """Turn pairs into integers. Narrow words first; where they lose too many rows, wide ones.
 
         "Too many": more than half of the rows keep under four bits of their gradient (a few huge ones set the scale).
         Nothing is left to do when `update` foresaw it. by_weight: grad are the loss's own, and hess are the weights or
-        the loss's own too; None for anything else, which cannot be foreseen.
+        the loss's own too; None for anything else, which cannot be foreseen. listed: the rows that the pairs belong to,
+        when not to all.
         """
-        chosen = packing(*peaks, self.n_training, narrow=not wide, constant_hess=constant)
+        n = len(listed) or self.n_training
+        chosen = packing(*peaks, n, narrow=not wide, constant_hess=constant)
         ahead, self._ahead, self._last = self._ahead, None, None
         if chosen.narrow:
             if by_weight is None or ahead != (chosen, by_weight):
-                self._lost[:] = 0  # threads that pause now (see pace.py) must not leave their last count
-                self.team.run(quantize, grad, hess, chosen, self._words, self._more_words, self._lost)
-            if 2 * int(self._lost[: self.team.n_threads, 0].sum()) <= self.n_training:
+                self._quantize(grad, hess, chosen, listed)
+            if 2 * int(self._lost[: self.team.n_threads, 0].sum()) <= n:
                 self._last = None if by_weight is None else (chosen, by_weight)
                 return chosen
-            chosen = packing(*peaks, self.n_training, narrow=False, constant_hess=constant)
-        if len(self._more_words) < self.n_rows:
-            self._more_words = np.empty(self.n_rows, np.int64)
+            chosen = packing(*peaks, n, narrow=False, constant_hess=constant)
+        if len(self._more_words) < self._n_codes:
+            self._more_words = np.empty(self._n_codes, np.int64)
         if self._room[1] < self._room[0]:  # now every node may be wide
             self._room[1] = self._room[0]
             self._pools = self._make_pools(*self._room)
-        self.team.run(quantize, grad, hess, chosen, self._words, self._more_words, self._lost)
+        self._quantize(grad, hess, chosen, listed)
         return chosen
+
+    def _quantize(self, grad: np.ndarray, hess: np.ndarray, chosen: Packing, listed: np.ndarray) -> None:
+        self._lost[:] = 0  # threads that pause now (see pace.py) must not leave their last count
+        room = (self._words, self._more_words, self._lost)
+        where = self._place(listed)
+        if len(where):
+            self.team.run(scatter_words, where, grad, hess, chosen, *room)
+        else:
+            self.team.run(quantize, grad, hess, chosen, *room)
 
     def update(self, tree: Tree, rest: np.ndarray) -> Update:
         """What the next evaluation of the loss does beside: add the tree, pack the pairs in the way of the last stage.
@@ -187,16 +213,23 @@ class CpuBackend:
         """
         self._label(tree, rest)
         update = Update(self.labels, tree.value, NO_PACKING, False, np.empty(0, np.int64), self._lost)
-        if self._last is not None:
+        if self._last is not None and len(self.places) == 0:
             self._ahead = self._last
             self._lost[:] = 0
             update = update._replace(packing=self._last[0], by_weight=self._last[1], words=self._words)
         return update
 
-    def grow(self, chosen: Packing, index: np.ndarray, rest: np.ndarray, key: np.uint64) -> Grown:
-        """Grow one tree on packed pairs, for the rows of `index` (all when empty), not `rest`. `key` draws columns."""
-        params = self.params
-        n_rows = len(index) or self.n_rows
+    def grow(
+        self, chosen: Packing, index: np.ndarray, rest: np.ndarray, key: np.uint64, listed: np.ndarray = _NO_ROWS
+    ) -> Grown:
+        """Grow one tree on packed pairs, for the rows of `index` (all when empty), not `rest`. `key` draws columns.
+
+        listed: `index` again, when leaf sums will come from the pairs of these rows alone.
+        """
+        params, where = self.params, self._place(index)
+        if not self._in_order:  # sums do not depend on it, but kernels take rows to be ascending
+            where = np.sort(where)
+        n_rows = len(where) or self.n_rows
         nodes, shape = self._nodes, self._shape()
         work = Work(
             self._rows,
@@ -207,7 +240,7 @@ class CpuBackend:
             self._room,
             self._heap,
             self.team.gate,
-            self.labels,
+            self._code_labels,
             self.clock,
         )
         function = grow_symmetric if params.growth == "symmetric" else grow
@@ -216,10 +249,19 @@ class CpuBackend:
             self.team.active = self._pace.threads
             self.clock[DEADLINE] = self._pace.deadline() if self.team.active > 1 else 0
             began = time.perf_counter()
-            n_nodes = self.team.run(function, self.bins, index, n_rows, chosen, limits, shape, self._pools, work, nodes)
+            n_nodes = self.team.run(function, self.bins, where, n_rows, chosen, limits, shape, self._pools, work, nodes)
             self._pace.note(time.perf_counter() - began, n_nodes < 0)
-        self.labels[rest] = n_nodes  # not a node: these rows take no part
-        return self._harvest(n_nodes, chosen)
+        if len(self.places):
+            np.take(self._code_labels, self.places, out=self.labels, mode="clip")
+        if len(listed) == 0:
+            self.labels[rest] = n_nodes  # not a node: these rows take no part
+        return replace(self._harvest(n_nodes, chosen), listed=listed, placed=len(self.places) > 0)
+
+    def _place(self, index: np.ndarray) -> np.ndarray:
+        """Where the codes of rows are; empty: all of them, as they lie."""
+        if len(self.places) == 0:
+            return index
+        return self.places[index] if len(index) else self.places
 
     def _shape(self) -> Shape:
         order = LEVELWISE if self.params.growth == "levelwise" else LEAFWISE
@@ -291,11 +333,13 @@ class CpuBackend:
         self, grown: Grown, grad: np.ndarray, hess: np.ndarray, weight: np.ndarray, units: np.ndarray, loss: Loss
     ) -> np.ndarray:
         """(n_nodes, 4): exact sums of grad, hess and weight of each leaf, and the step that they give."""
-        counts = grown.tree.count
+        counts, labels = grown.tree.count, self.labels
+        if len(grown.listed):
+            labels = labels[grown.listed]
         limbs = np.zeros((self.team.n_threads, len(counts) + 1, 6), np.int64)
         out = np.zeros((len(counts), 4))
         self.team.run(
-            leaf_sums, self.team.gate, self.labels, counts, grad, hess, weight, units, self.bits, grown.fine,
+            leaf_sums, self.team.gate, labels, counts, grad, hess, weight, units, self.bits, grown.fine,
             loss.leaf_kind, loss.power, limbs, out,
         )  # fmt: skip
         return out
@@ -307,10 +351,15 @@ class CpuBackend:
         if len(self._keys) == 0:
             self._keys = np.empty(self.n_rows, np.uint64)
             self._key_counts = np.empty(self.n_rows, np.int64)
+        lines = self._rows
+        if grown.placed:
+            position = np.zeros(self._n_codes, np.uint32)
+            position[self.places] = np.arange(self.n_rows, dtype=np.uint32)
+            lines = np.take(position, lines, mode="clip")  # what is no row number (yet) is not looked at
         unit = power_above(delta * (float(counts.max()) if len(counts) else 1.0))
         out = np.zeros(grown.tree.n_nodes)
         self.team.run(
-            leaf_quantiles, self.team.gate, self._rows, grown.leaves, y, raw, counts, alpha, delta, unit, self.bits,
+            leaf_quantiles, self.team.gate, lines, grown.leaves, y, raw, counts, alpha, delta, unit, self.bits,
             self._keys, self._key_counts, np.zeros((self.team.n_threads, 2048), np.int64), out,
         )  # fmt: skip
         return out
@@ -349,12 +398,18 @@ class CpuBackend:
         return float(self.leaf_quantiles(self.whole(index), values, np.zeros(self.n_rows), counts, alpha, 0.0)[0])
 
     def _label(self, tree: Tree, rest: np.ndarray) -> None:
-        """Rows that grew the tree have their label; those of `rest` walk down the tree."""
-        if len(rest):
-            self.team.run(
-                label_binned, self.bins, rest, tree.feature, tree.cut, tree.missing_left, tree.left, tree.subset,
-                tree.sets, self.labels,
-            )  # fmt: skip
+        """Rows that grew the tree have their label; those of `rest` walk down the tree, or all rows pass its tests."""
+        n_leaves = (tree.n_nodes + 1) // 2
+        if len(rest) == 0:
+            return
+        shape = (tree.feature, tree.cut, tree.missing_left, tree.left)
+        if 4 * len(rest) > self._n_codes and n_leaves <= MOST_LEAVES and len(tree.subset) == 0:
+            keeps = np.empty((self.team.n_threads, tree.n_nodes + 3), np.uint32 if n_leaves <= 32 else np.uint64)
+            self.team.run(label_all, self.bins, *shape, keeps, self._code_labels)
+        else:
+            self.team.run(label_binned, self.bins, self._place(rest), *shape, tree.subset, tree.sets, self._code_labels)
+        if len(self.places):
+            self.labels[rest] = self._code_labels[self.places[rest]]
 
     def add_leaves(self, tree: Tree, rest: np.ndarray, raw: np.ndarray) -> None:
         """raw += tree."""

@@ -65,6 +65,7 @@ def digest(arrays: Iterable[np.ndarray | None]) -> str:
 
 def run_prints(
     bins: Bins,
+    rows: np.ndarray,
     cuts: Sequence[np.ndarray],
     targets: Iterable[np.ndarray | None],
     before: Model | None,
@@ -84,7 +85,7 @@ def run_prints(
                     yield from (term.subset, term.sets)
 
     return {
-        "data": digest([bins.by_row, *cuts]),
+        "data": digest([bins.by_row, *([rows] if len(rows) else []), *cuts]),
         "target": digest(targets),
         "settings": hashlib.blake2b(repr(settings).encode(), digest_size=16).hexdigest(),
         "before": "" if before is None else digest(kept(before)),

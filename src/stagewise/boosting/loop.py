@@ -1,6 +1,6 @@
 """The stage loop: forward stagewise additive modelling. There is no other loop in this library.
 
-    rows   = sampler(stage)                      # which rows
+    rows   = sampler(stage, pairs)               # which rows, and how many times each counts
     fitted = learner.fit(rule.working(pairs), rows)   # a tree, a column, any regressor: least squares on the pairs
     terms  = rule.finish(fitted, pairs, raw)     # leaves re-fitted, a line searched, votes weighed; times the rate
     raw   += terms
@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ from stagewise.boosting.checkpoint import Checkpoints, Progress, digest, run_pri
 from stagewise.boosting.model import Model
 from stagewise.boosting.monitor import Monitor, deferred_interrupt
 from stagewise.boosting.pairs import NO_UPDATE, PairsMaker
-from stagewise.boosting.rules import LeafRule, Rule, Targets
+from stagewise.boosting.rules import LeafRule, Rule, Targets, integer_weights
 from stagewise.boosting.sampling import Sampler
 from stagewise.boosting.start import starting_values
 from stagewise.data.binning import Marginal
@@ -74,6 +74,7 @@ class Problem:
     before: Model | None  # warm start: these stages come first ...
     raw: np.ndarray | None  # ... and these are their predictions (n_outputs, n_rows)
     X: np.ndarray | None = None  # (n_rows, n_columns): for learners that do not work on bins
+    rows: np.ndarray = field(default_factory=lambda: _NO_ROWS)  # rows of `bins` that all else is about; empty: all
     structure: Structure | None = None  # refit: trees that are kept, only their leaves are fitted
 
 
@@ -122,7 +123,14 @@ def boost(
     n_training = len(problem.y) - int(problem.skip.sum())
     with (
         CpuBackend(
-            problem.bins, len(problem.y), problem.cuts, tree, n_threads, n_training, problem.schema.in_sets
+            problem.bins,
+            len(problem.y),
+            problem.cuts,
+            tree,
+            n_threads,
+            n_training,
+            problem.schema.in_sets,
+            problem.rows,
         ) as backend,
         deferred_interrupt() as ctrl_c,
     ):
@@ -143,7 +151,7 @@ def boost(
         history = problem.before.history if problem.before else None
         found = None if checkpoints is None else _newest(checkpoints, problem, tree, params)
         if found is not None:
-            _resume(found, len(stages), problem.bins, maker, watcher, backend, raw)
+            _resume(found, len(stages), problem, maker, watcher, backend, raw)
             stages, history = list(found.stages), found.history
             delta = rule.delta(raw, sampler.all.index)
             pairs = maker(raw, _option(loss, delta))
@@ -153,13 +161,14 @@ def boost(
         monitor = Monitor(params.n_estimators, params.patience, params.tol, callbacks, start, history, on_train)
         try:
             for stage in range(len(stages), end):
-                rows = sampler(stage)
+                rows = sampler(stage, pairs)
+                seen = maker.portion(pairs, rows.index, rows.weight) if len(rows.weight) else pairs
                 terms: list[Any] = []
                 used, update = 0, NO_UPDATE
                 for output in learner.outputs:
                     own = sampler.narrow(rows, pairs, output)
-                    fitted = learner.fit(rule.working(pairs, output), own.index, own.rest, stage, output)
-                    finished = rule.finish(fitted, pairs, output, raw, delta, rate)
+                    fitted = learner.fit(rule.working(seen, output), own.index, own.rest, stage, output)
+                    finished = rule.finish(fitted, seen, output, raw, delta, rate)
                     if finished is None:  # only rules of one fit a stage say so: nothing has been added yet
                         break
                     if at_once:
@@ -208,8 +217,7 @@ def _targets(problem: Problem) -> Targets:
         weight = np.where(skip, 0.0, 1.0 if plain else weight)
     counts = np.empty(0, np.int64)
     if len(weight):
-        bits = 61 - max(1, len(weight)).bit_length()
-        counts = np.rint(weight * (2.0 ** min(bits, 30) / weight.max())).astype(np.int64)
+        counts = integer_weights(weight, float(weight.max()))
     return Targets(problem.y, weight, counts, plain)
 
 
@@ -277,7 +285,7 @@ def _newest(checkpoints: Checkpoints, problem: Problem, tree: TreeParams, params
     targets = [problem.y, problem.weight, problem.skip, problem.offset, problem.raw]
     if held_out is not None:
         targets += [held_out.bins.by_row, held_out.index, held_out.y, held_out.weight, held_out.offset]
-    prints = run_prints(problem.bins, problem.cuts, targets, problem.before, problem.loss, tree, params)
+    prints = run_prints(problem.bins, problem.rows, problem.cuts, targets, problem.before, problem.loss, tree, params)
     found = checkpoints.newest(prints, problem.loss.n_outputs, problem.schema.n_columns, params.n_estimators)
     before = 0 if problem.before is None else len(problem.before.stages)
     return found if found is not None and len(found.stages) > before else None
@@ -292,12 +300,18 @@ def _progress(
 
 
 def _resume(
-    found: Progress, first: int, bins: Bins, maker: PairsMaker, watcher: _Watcher, backend: CpuBackend, raw: np.ndarray
+    found: Progress,
+    first: int,
+    problem: Problem,
+    maker: PairsMaker,
+    watcher: _Watcher,
+    backend: CpuBackend,
+    raw: np.ndarray,
 ) -> None:
     """Add the trees of a checkpoint, from stage `first` on, in the order in which they were added: the same bits."""
     for trees in found.stages[first:]:
         for output, tree in enumerate(trees):
-            backend.add_tree(tree, bins, _NO_ROWS, raw[output])
+            backend.add_tree(tree, problem.bins, problem.rows, raw[output])
         watcher.add(trees)
     if digest([raw, watcher.raw]) != found.raw:
         raise InputError(

@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 
 from stagewise.data.binning import Marginal
+from stagewise.data.sparse import Sparse
 from stagewise.data.table import Schema
 from stagewise.losses.base import Loss
+from stagewise.tree.compact import Compact
 from stagewise.tree.forest import Forest
 from stagewise.tree.tree import Tree
 
@@ -77,16 +79,40 @@ class Model:
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_forest": {}}
 
-    def raw(self, X: np.ndarray, n_threads: int = 1, offset: np.ndarray | None = None) -> np.ndarray:
-        """Raw predictions (n_outputs, n_rows) of a row-major float matrix, on top of an offset of that shape."""
+    def raw(self, X: np.ndarray | Sparse, n_threads: int = 1, offset: np.ndarray | None = None) -> np.ndarray:
+        """Raw predictions (n_outputs, n_rows) of a row-major or sparse float matrix, on top of an offset of that
+        shape."""
         out = np.repeat(self.initial[:, None], X.shape[0], axis=1)
         if offset is not None:  # before the trees, in the order of training: the same bits
             out += offset
         self._add(X, out, 0, len(self.stages), n_threads)
         return out
 
-    def _add(self, X: np.ndarray, out: np.ndarray, first: int, last: int, n_threads: int) -> None:
+    def compact(self, first: int, last: int) -> Compact:
+        """The trees of stages first..last laid out for sparse rows; those of all stages are kept."""
+        whole = (first, last) == (0, len(self.stages))
+        made = self._forest.get("compact") if whole else None
+        if made is None:
+            stages = self.stages[first:last]
+            trees = [tree for stage in stages for tree in stage]
+            made = Compact.of(trees, [k for stage in stages for k in range(len(stage))], self.schema.n_columns)
+            if whole:
+                self._forest["compact"] = made
+        return made
+
+    def leaves(self, X: np.ndarray | Sparse, n_threads: int = 1) -> np.ndarray:
+        """(n_rows, n_trees): the node number of the leaf that each row reaches in each tree."""
+        if isinstance(X, Sparse):
+            return self.compact(0, len(self.stages)).leaves(X, n_threads)
+        return self.forest.leaves(X, n_threads)
+
+    def _add(self, X: np.ndarray | Sparse, out: np.ndarray, first: int, last: int, n_threads: int) -> None:
         """out += the terms of stages first..last."""
+        if isinstance(X, Sparse):
+            if self.of_trees:
+                self.compact(first, last).add(X, out, n_threads)
+                return
+            X = X.dense()
         if "forest" in self._forest or self.of_trees:
             self.forest.add(X, out, first * self.n_outputs, last * self.n_outputs, n_threads)
             return
@@ -97,7 +123,7 @@ class Model:
             for output, term in enumerate(stage):
                 out[output] += term.predict(X)
 
-    def staged_raw(self, X: np.ndarray, n_threads: int = 1) -> Iterator[np.ndarray]:
+    def staged_raw(self, X: np.ndarray | Sparse, n_threads: int = 1) -> Iterator[np.ndarray]:
         """Raw predictions after each stage; the array is a fresh one each time."""
         out = np.repeat(self.initial[:, None], X.shape[0], axis=1)
         for stage in range(len(self.stages)):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from stagewise.errors import InputError
+from stagewise.kernels.draw import gather_pairs
 from stagewise.kernels.exact import limb_bits, limbs_total, packing, power_above, sum_products
 from stagewise.kernels.pairs import CHUNK, Update
 from stagewise.kernels.team import Team
@@ -36,13 +37,17 @@ _LARGEST_UNIT = 2.0**1000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pairs:
-    """Gradients and second derivatives (n_outputs, n_rows), times the row weights."""
+    """Gradients and second derivatives (n_outputs, n_rows), times the row weights.
+
+    weight: given when these are the pairs of the rows of a sample alone (`PairsMaker.portion`), one entry each.
+    """
 
     grad: np.ndarray
     hess: np.ndarray
     grad_peak: float  # the largest |grad|
     hess_peak: float
     deviance: float  # mean over the weights
+    weight: np.ndarray | None = None
 
 
 def exact_sum(team: Team, values: np.ndarray, weight: np.ndarray) -> float:
@@ -75,6 +80,7 @@ class PairsMaker:
         self.total = exact_sum(team, weight, np.empty(0)) if len(weight) else float(n)
         part = loss.target_part(y)
         self._y_part = 0.0 if part is None else exact_sum(team, part, weight) / self.total
+        self._portion = np.empty(0)
         self.unit = 0.0  # of the deviance's fixed point; grows when a row's loss does
 
     def __call__(self, raw: np.ndarray, option: np.ndarray, update: Update = NO_UPDATE) -> Pairs:
@@ -86,6 +92,17 @@ class PairsMaker:
             peaks, limbs = self._evaluate(raw, option, 1.0 / self.unit, NO_UPDATE)
         mean = limbs_total(limbs, self.unit, self.bits) / self.total
         return Pairs(self._grad, self._hess, float(peaks[0]), float(peaks[1]), self.loss.deviance(mean, self._y_part))
+
+    def portion(self, pairs: Pairs, index: np.ndarray, times: np.ndarray) -> Pairs:
+        """The pairs and weights of the rows of `index`, each multiplied by what it is to count for."""
+        k, n = len(pairs.grad), len(index)
+        if len(self._portion) < (2 * k + 1) * n:
+            self._portion = np.empty((2 * k + 1) * n + n // 8)
+        grad, hess = self._portion[: 2 * k * n].reshape(2, k, n)
+        weight = self._portion[2 * k * n : (2 * k + 1) * n]
+        peaks = np.zeros((self.team.n_threads, 8))
+        self.team.run(gather_pairs, index, times, pairs.grad, pairs.hess, self.weight, grad, hess, weight, peaks)
+        return Pairs(grad, hess, float(peaks[:, 0].max()), float(peaks[:, 1].max()), pairs.deviance, weight)
 
     def _evaluate(
         self, raw: np.ndarray, option: np.ndarray, scale: float, update: Update

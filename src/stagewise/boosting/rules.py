@@ -22,7 +22,13 @@ from stagewise.learners.tree import TreeFit
 from stagewise.losses.base import Loss
 from stagewise.tree.tree import Tree
 
-__all__ = ["GradientRule", "LeafRule", "NewtonRule", "Rule", "Targets"]
+__all__ = ["GradientRule", "LeafRule", "NewtonRule", "Rule", "Targets", "integer_weights"]
+
+
+def integer_weights(weight: np.ndarray, heaviest: float) -> np.ndarray:
+    """Weights as integers whose sum fits an int64, for quantiles."""
+    bits = 61 - max(1, len(weight)).bit_length()
+    return np.rint(weight * (2.0 ** min(bits, 30) / heaviest)).astype(np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,6 +80,9 @@ class Rule:
         return {}
 
     def _first_order(self, pairs: Pairs, output: int) -> Working:
+        if pairs.weight is not None:
+            peak = float(pairs.weight.max())
+            return Working(pairs.grad[output], pairs.weight, pairs.grad_peak, peak, False, self._wide, listed=True)
         weight = self.targets.weight
         hess = weight if len(weight) else pairs.hess[output]
         peak, by_weight = 1.0 if self.targets.plain else self._weight_peak, len(weight) > 0
@@ -91,13 +100,17 @@ class LeafRule(Rule):
         l1 and l2 shrink every leaf by (1 - l1/|G|)₊ · H/(H + l2): for a Newton step this is -(G ± l1)/(H + l2).
         """
         loss, targets, params, grown = self.loss, self.targets, self.backend.params, fitted.grown
-        units = np.array([power_above(pairs.grad_peak), power_above(pairs.hess_peak), power_above(self._weight_peak)])
-        sums = self.backend.leaf_sums(grown, pairs.grad[output], pairs.hess[output], targets.weight, units, loss)
+        weight, heaviest, counts = targets.weight, self._weight_peak, targets.counts
+        if pairs.weight is not None:
+            weight, heaviest = pairs.weight, float(pairs.weight.max())
+        units = np.array([power_above(pairs.grad_peak), power_above(pairs.hess_peak), power_above(heaviest)])
+        sums = self.backend.leaf_sums(grown, pairs.grad[output], pairs.hess[output], weight, units, loss)
         values = np.ascontiguousarray(sums[:, 3])
         if loss.leaf_quantile is not None:
-            values = self.backend.leaf_quantiles(
-                grown, targets.y, raw[output], targets.counts, loss.leaf_quantile, delta
-            )
+            if pairs.weight is not None:
+                counts = np.zeros(len(targets.y), np.int64)
+                counts[grown.listed] = integer_weights(pairs.weight, heaviest)
+            values = self.backend.leaf_quantiles(grown, targets.y, raw[output], counts, loss.leaf_quantile, delta)
         if params.l1 > 0.0 or params.l2 > 0.0:
             grad, hess = np.abs(sums[:, 0]), sums[:, 1]
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -120,4 +133,6 @@ class NewtonRule(LeafRule):
         if self.loss.constant_hessian or not self.loss.second_order:
             return self._first_order(pairs, output)
         peaks = pairs.grad_peak, pairs.hess_peak
+        if pairs.weight is not None:
+            return Working(pairs.grad[output], pairs.hess[output], *peaks, False, self._wide, listed=True)
         return Working(pairs.grad[output], pairs.hess[output], *peaks, False, self._wide, by_weight=False)

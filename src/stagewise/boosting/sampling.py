@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -18,10 +18,14 @@ _NO_ROWS = np.empty(0, np.uint32)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rows:
-    """Row numbers in use, ascending uint32; `index` is empty when all rows are. `rest` are the others."""
+    """Row numbers in use, ascending uint32; `index` is empty when all rows are. `rest` are the others.
+
+    weight: how many times each row of `index` counts; empty: once.
+    """
 
     index: np.ndarray
     rest: np.ndarray
+    weight: np.ndarray = field(default_factory=lambda: np.empty(0))
 
 
 def smallest_hashes(key: np.uint64, skip: np.ndarray, wanted: int) -> tuple[np.ndarray, np.ndarray]:
@@ -55,7 +59,7 @@ class Sampler:
         out = np.flatnonzero(skip).astype(np.uint32)
         self.all = Rows(np.flatnonzero(~skip).astype(np.uint32) if len(out) else _NO_ROWS, out)
 
-    def __call__(self, stage: int) -> Rows:
+    def __call__(self, stage: int, pairs: Pairs | None = None) -> Rows:
         return self.all
 
     def narrow(self, rows: Rows, pairs: Pairs, output: int) -> Rows:
@@ -71,7 +75,7 @@ class UniformSampler(Sampler):
         in_training = n_rows - int(skip.sum())
         self.wanted, self.seed = max(1, round(share * in_training)), seed
 
-    def __call__(self, stage: int) -> Rows:
+    def __call__(self, stage: int, pairs: Pairs | None = None) -> Rows:
         return Rows(*smallest_hashes(stream_key(self.seed, _PURPOSE, stage), self.skip, self.wanted))
 
 
@@ -89,8 +93,8 @@ class TrimmingSampler(Sampler):
         self.all, self.n_rows = inner.all, inner.n_rows
         self._bits = min(30, 61 - max(1, inner.n_rows).bit_length())
 
-    def __call__(self, stage: int) -> Rows:
-        return self.inner(stage)
+    def __call__(self, stage: int, pairs: Pairs | None = None) -> Rows:
+        return self.inner(stage, pairs)
 
     def narrow(self, rows: Rows, pairs: Pairs, output: int) -> Rows:
         influence, out = pairs.hess[output], np.empty(0, np.bool_)

@@ -9,14 +9,17 @@ a sample that does not depend on threads, blocks or how the rows are divided amo
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
+from stagewise.data.sparse import Sparse
 from stagewise.data.table import Table
 from stagewise.kernels.cuts import DIGITS, matrix_cuts
+from stagewise.kernels.entries import entry_cuts
 from stagewise.kernels.exact import hash_values, stream_key
 from stagewise.kernels.team import Team
 
@@ -34,6 +37,8 @@ __all__ = [
 SAMPLE_ROWS = 200_000
 _PURPOSE = 0x62696E73  # "bins": keeps this stream apart from subsampling
 _NO_ROWS, _NO_WEIGHTS = np.empty(0, np.int64), np.empty(0, np.int64)
+_COLUMNS = 1024
+"""Sparse columns described at a time: room for 255 bins of each is made, of which most need two."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -101,12 +106,19 @@ def describe(cells: np.ndarray, rows: np.ndarray, weight: np.ndarray, max_bins: 
             np.empty((threads, 6, DIGITS), np.int64), cuts, points, shares, found,
         )  # fmt: skip
     total = int(weight.sum()) if len(weight) else n
+    return columns_of(cuts, points, shares, [total] * f, found)
+
+
+def columns_of(
+    cuts: np.ndarray, points: np.ndarray, shares: np.ndarray, totals: Sequence[int], found: np.ndarray
+) -> Columns:
+    """What a kernel wrote into padded arrays, column by column. totals: the weight of all rows."""
     n_bins = (shares > 0).sum(axis=1)
     return Columns(
         [own[: max(0, n - 1)].copy() for own, n in zip(cuts, n_bins, strict=True)],
         [
             Marginal(points[j, :n].copy(), shares[j, :n] / total, float(total - int(shares[j].sum())) / total)
-            for j, n in enumerate(n_bins)
+            for j, (n, total) in enumerate(zip(n_bins.tolist(), totals, strict=True))
         ],
         found.tolist(),
     )
@@ -116,6 +128,8 @@ def find_cuts(
     table: Table, sample_weight: np.ndarray | None, max_bins: int, n_threads: int
 ) -> tuple[tuple[np.ndarray, ...], tuple[Marginal, ...]]:
     """Cut points (ascending float64) and distribution of every column. Rows of weight zero do not count."""
+    if table.entries is not None:
+        return find_entry_cuts(table.entries, sample_weight, max_bins, n_threads)
     weight = _NO_WEIGHTS
     if sample_weight is not None and not (sample_weight == sample_weight[0]).all():
         keep = np.flatnonzero(sample_weight > 0.0)
@@ -146,3 +160,45 @@ def find_cuts(
                 whole = alone(j, _NO_ROWS, weight)
                 found.cuts[j], found.marginals[j] = whole.cuts[0], whole.marginals[0]
     return tuple(found.cuts), tuple(found.marginals)
+
+
+def find_entry_cuts(
+    table: Sparse, sample_weight: np.ndarray | None, max_bins: int, n_threads: int
+) -> tuple[tuple[np.ndarray, ...], tuple[Marginal, ...]]:
+    """`find_cuts` of a sparse matrix, from its entries alone: the same cut points as from the dense one."""
+    (n_rows, n_columns), entries = table.shape, table.by_column()
+    sample, whole, n_used = _NO_WEIGHTS, _NO_WEIGHTS, n_rows
+    keep: np.ndarray | None = None
+    if sample_weight is not None and not (sample_weight == sample_weight[0]).all():
+        keep = np.flatnonzero(sample_weight > 0.0)
+        whole, n_used = np.zeros(n_rows, np.int64), len(keep)
+        whole[keep] = integer_weights(sample_weight[keep])
+    chosen = sample_rows(n_used)
+    if chosen is None:
+        sample = whole
+    else:
+        rows = chosen if keep is None else keep[chosen]
+        sample = np.zeros(n_rows, np.int64)
+        sample[rows] = whole[rows] if len(whole) else 1
+    totals = np.array([int(own.sum()) if len(own) else n_rows for own in (sample, whole)], np.int64)
+    bits = entries.values.view(np.uint32 if entries.values.dtype == np.float32 else np.uint64)
+    longest = int(np.diff(entries.start).max())
+    parts: list[Columns] = []
+    with Team(n_threads if len(bits) >= 50_000 else 1) as team:
+        threads = team.n_threads
+        scratch = (
+            np.empty((threads, 2, longest + 1), bits.dtype), np.empty((threads, longest), np.int64),
+            np.empty((threads, 2, longest), np.int64), np.empty((threads, longest + 1), np.int64),
+            np.empty((threads, 6, DIGITS), np.int64),
+        )  # fmt: skip
+        for j in range(0, n_columns, _COLUMNS):
+            n = min(_COLUMNS, n_columns - j)
+            cuts, points = np.full((n, max_bins), np.inf), np.empty((n, max_bins))
+            shares, found = np.zeros((n, max_bins), np.int64), np.zeros(n, np.int64)
+            looked = np.zeros(n, np.int64)
+            team.run(
+                entry_cuts, team.gate, entries.start[j : j + n + 1], entries.place, bits, table.empty, sample, whole,
+                totals, max_bins, *scratch, cuts, points, shares, found, looked,
+            )  # fmt: skip
+            parts.append(columns_of(cuts, points, shares, totals[looked].tolist(), found))
+    return tuple(own for part in parts for own in part.cuts), tuple(own for part in parts for own in part.marginals)

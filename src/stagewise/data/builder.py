@@ -158,7 +158,7 @@ def save_parts(folder: Path, parts: Parts) -> None:
         for j in range(f):
             columns.write(j, parts.bins.by_column[j])
         for j, own in parts.crowds.items():
-            building.create(crowd_file(j), 4 * n).write(0, own.index.astype(np.int32))
+            building.create(crowd_file(j), 4 * n).write(0, own.level.astype(np.int32))
         write_vectors(building, y, parts.weight)
         building.commit(header.content(Made(None, {}), y, parts.weight))
 

@@ -83,6 +83,7 @@ class Header:
             "target": None if y is None else (y.codes if isinstance(y, Labels) else y).dtype.str,
             "labels": y.classes.tolist() if isinstance(y, Labels) else None,
             "weighted": weight is not None,
+            **({"zeros_missing": True} if self.schema.zeros_missing else {}),
         }
         arrays = {
             "cuts": np.concatenate([np.empty(0), *self.cuts]),
@@ -199,7 +200,7 @@ def open_parts(store: Store, rows: tuple[int, int] | None = None) -> Parts:
         target = Labels(np.array(values["labels"], dtype=object), np.asarray(y))
     bins = Bins(by_row, by_column, np.array([len(own) + 1 for own in cuts], np.int64), stride)
     levels, crowds = _levels(store, f, n, rows)
-    schema = Schema(f, None if names is None else tuple(names), levels)
+    schema = Schema(f, None if names is None else tuple(names), levels, values.get("zeros_missing", False) is True)
     return Parts(bins, cuts, marginals, schema, target, weight, values["max_bins"], crowds)
 
 

@@ -3,9 +3,9 @@
     cells (texts or numbers)  ->  learn  ->  Levels, level numbers        at fit
     cells                     ->  Levels.encode  ->  floats               at prediction
 
-A level table belongs to the model. Its order is that of the levels themselves (text by code point, numbers by size), so
-codes depend neither on the container nor on the order of a category table. Truth values are the numbers 0 and 1. Entries
-of a category table that no row uses are no levels.
+A level table belongs to the model. Its order is that of the levels themselves (text by code point, numbers by size),
+so codes depend neither on the container nor on the order of a category table. Truth values are the numbers 0 and 1.
+Entries of a category table that no row uses are no levels.
 
 Every level has a code of its own up to 255 of them. Beyond that the 254 most frequent ones have (ties: the first in
 order), and the others share one.
@@ -34,18 +34,19 @@ __all__ = [
     "choose_columns",
     "column_cells",
     "learn",
+    "level_index",
     "pooled",
 ]
 
 FROM_DTYPE = "from_dtype"
 MOST_CODES = 255
-_EXACT = 2.0**53  # integers beyond are not told apart by float64
+_EXACT = 2.0**53  # integers from here on are not all told apart by float64
 
 
 class Texts(NamedTuple):
-    """A column of text: row i has table[index[i]]."""
+    """A column of text: row i has table[entry[i]]."""
 
-    index: npt.NDArray[np.int64]  # (n_rows,), -1 where missing
+    entry: npt.NDArray[np.int64]  # (n_rows,), -1 where missing
     table: list[str]  # entries may repeat, and need not be used
 
 
@@ -76,6 +77,10 @@ class Levels:
         """Codes are 0 .. n_codes - 1."""
         return int(self.numbers.max()) + 1 if len(self.numbers) and not self.by_target else 0
 
+    def numbered(self) -> Levels:
+        """The same levels with their places as numbers; -2 for what was not seen."""
+        return Levels(self.values, np.arange(len(self.values), dtype=np.float64), True, -2.0)
+
     @property
     def is_text(self) -> bool:
         return self.values.dtype == object
@@ -89,20 +94,20 @@ class Levels:
     def _number_of(self) -> dict[str, float]:
         return dict(zip(self.values.tolist(), self.numbers.tolist(), strict=True))
 
-    def encode(self, cells: Cells, name: str) -> Floats:
+    def encode(self, cells: Cells, name: str) -> npt.NDArray[Any]:
         """Codes (float32) or statistics (float64) of cells.
 
         Numbers where training had text, or text where it had numbers, are an error; `name` says whose.
         """
         kind = np.float64 if self.by_target else np.float32
         if isinstance(cells, Texts):
-            if len(self.values) and not self.is_text and (cells.index >= 0).any():
+            if len(self.values) and not self.is_text and (cells.entry >= 0).any():
                 raise InputError(
                     f"{name} held numbers as categories in training, and holds text now, such as "
-                    f"{cells.table[int(cells.index.max())][:40]!r}; convert it with .astype(float)."
+                    f"{cells.table[int(cells.entry.max())][:40]!r}; convert it with .astype(float)."
                 )
-            find = self._number_of.get if self.is_text else {}.get
-            return np.array([*(find(text, self.unseen) for text in cells.table), np.nan], kind)[cells.index]
+            known = self._number_of if self.is_text else {}
+            return np.array([*(known.get(text, self.unseen) for text in cells.table), np.nan], kind)[cells.entry]
         missing = np.isnan(cells)
         if self.is_text and not missing.all():
             raise InputError(
@@ -119,7 +124,7 @@ class Levels:
 def learn(cells: Cells) -> tuple[Levels, Floats]:
     """The level table of a training column, and the number of each cell's level in it (NaN where missing)."""
     if isinstance(cells, Texts):
-        used = np.bincount(cells.index[cells.index >= 0], minlength=len(cells.table)) > 0
+        used = np.bincount(cells.entry[cells.entry >= 0], minlength=len(cells.table)) > 0
         distinct = sorted({text for text, own in zip(cells.table, used.tolist(), strict=True) if own})
         values = np.empty(len(distinct), object)
         values[:] = distinct
@@ -142,16 +147,21 @@ def pooled(levels: Levels, counts: npt.NDArray[np.integer[Any]]) -> Levels:
     return Levels(levels.values, codes)
 
 
+def level_index(cells: Floats) -> npt.NDArray[np.int32]:
+    """Level numbers (n_rows,) as integers: -1 where missing, -2 where not seen (which `Levels.numbered` gives -2)."""
+    return np.where(np.isnan(cells), -1, cells).astype(np.int32)
+
+
 # --- reading cells ---------------------------------------------------------------------------------------------------
 
 
-def cells_of(entries: Sequence[Any], index: npt.NDArray[np.integer[Any]], name: str) -> Cells:
+def cells_of(entries: Sequence[Any], index: npt.NDArray[Any], name: str) -> Cells:
     """The cells of a column that is stored as a table of entries and, for each row, the number of its entry (-1: none).
 
     Entries that no row uses are not looked at. Entries that are neither text nor numbers (intervals, dates) are known
     by their text.
     """
-    index = index.astype(np.int64)
+    index = np.asarray(index, np.int64)
     used = np.bincount(index[index >= 0], minlength=len(entries)) > 0
     absent = np.array([is_missing(type(own)) or own != own for own in entries], dtype=bool)
     if absent.any():
@@ -161,9 +171,10 @@ def cells_of(entries: Sequence[Any], index: npt.NDArray[np.integer[Any]], name: 
     if not chosen:
         return Texts(np.full(len(index), -1, np.int64), [])
     if all(numeric):
-        values = np.full(len(entries) + 1, np.nan)
+        values: npt.NDArray[np.float64] = np.full(len(entries) + 1, np.nan)
         values[:-1][used & ~absent] = exact_numbers(np.array(chosen, object), name)
-        return values[index]
+        floats: npt.NDArray[np.float64] = values[index]
+        return floats
     if any(numeric):
         number, text = chosen[numeric.index(True)], chosen[numeric.index(False)]
         raise InputError(
@@ -181,11 +192,11 @@ def exact_numbers(values: npt.NDArray[Any], name: str) -> npt.NDArray[np.float64
     """Numbers (n,) as float64 levels; an error for integers that float64 does not tell apart."""
     floats = to_floats(values, name, "").astype(np.float64)
     if values.dtype.kind in "iuO":
-        for k in np.flatnonzero(np.abs(floats) > _EXACT).tolist():
+        for k in np.flatnonzero(np.abs(floats) >= _EXACT).tolist():
             if isinstance(values[k], (int, np.integer)):
                 raise InputError(
-                    f"{name} has the integer {values[k]} as a category; beyond 2**53 integers are not told apart. Make "
-                    "it text, with .astype(str)."
+                    f"{name} has the integer {values[k]} as a category; from 2**53 on integers are not told apart. "
+                    "Make it text, with .astype(str)."
                 )
     return floats + 0.0  # -0.0 is 0.0
 
@@ -213,8 +224,8 @@ def choose_columns(given: Any, names: Sequence[str] | None, n_columns: int) -> f
     listed = np.asarray(given).tolist() if not isinstance(given, (list, tuple)) else list(given)
     if isinstance(given, str) or not isinstance(listed, list):
         raise ParameterError(
-            f"categorical_features={given!r} must be {FROM_DTYPE!r}, None, or a list of names or numbers of columns, or a "
-            "mask with True for each of them."
+            f"categorical_features={given!r} must be {FROM_DTYPE!r}, None, or a list of names or numbers of columns, "
+            "or a mask with True for each of them."
         )
     if all(isinstance(own, (bool, np.bool_)) for own in listed) and listed:
         if len(listed) != n_columns:

@@ -230,7 +230,9 @@ def _say_wrong_columns(wrong: Sequence[Column]) -> str:
     if any(dtype.is_temporal() for dtype in dtypes):
         message += " Turn dates and times into numbers, for example year, month, weekday or days since a fixed date."
     if any("Sparse" in kind for kind in native):
-        message += " Make sparse columns dense, with X.sparse.to_dense()."
+        message += (
+            " Pass a frame of sparse columns as X.sparse.to_coo().tocsr(), or make it dense with X.sparse.to_dense()."
+        )
     if any("complex" in kind for kind in native):
         message += " Complex data not supported: pass real and imaginary parts as two columns."
     if any(dtype.is_nested() or dtype == nw.Binary for dtype in dtypes):

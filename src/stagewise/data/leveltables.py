@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from stagewise.data.categories import MOST_CODES, Levels
+from stagewise.data.categories import Levels
 from stagewise.errors import InputError
 
 __all__ = ["Crowd", "LevelCounts", "level_arrays", "read_levels"]
@@ -18,13 +18,15 @@ _ARRAYS = {
     "values": np.float64, "lengths": np.int64, "texts": np.uint8,
 }  # fmt: skip
 _TEXT, _BY_TARGET = 1, 2  # bits of "kind"
+_MOST_CODES = 1 << 24
+"""Codes of a column: up to here float32 has all whole numbers. Models from elsewhere may have more than ours."""
 
 
 class Crowd(NamedTuple):
     """All levels of a column of more levels than there are codes, and the one of each row."""
 
     levels: Levels
-    index: np.ndarray  # int32 (n_rows,), -1 where missing
+    level: np.ndarray  # int32 (n_rows,), -1 where missing, -2 for a level that is not among them
 
 
 class LevelCounts:
@@ -59,8 +61,8 @@ def _say_kind(levels: Levels) -> str:
 
 
 def level_arrays(levels: Sequence[Levels | None]) -> dict[str, np.ndarray]:
-    """One entry of column, kind and size a table (unseen: where it is by target); their numbers, and values or texts
-    (UTF-8), one after the other."""
+    """One entry of column, kind and size a table, and of unseen where it is by target; their numbers, and values or
+    texts (UTF-8), one after the other."""
     own = [(j, one) for j, one in enumerate(levels) if one is not None]
     texts = [text.encode("utf-8", "surrogatepass") for _, one in own if one.is_text for text in one.values.tolist()]
     return {
@@ -129,12 +131,6 @@ def _checked(levels: Levels, size: int) -> Levels:
     if levels.by_target:
         if not np.isfinite(numbers).all():
             raise InputError("The statistic of a level is not a finite number.")
-    elif size and (
-        not ((numbers >= 0.0) & (numbers < MOST_CODES)).all()
-        or (numbers != np.floor(numbers)).any()
-        or len(np.unique(numbers)) != int(numbers.max()) + 1
-    ):
-        raise InputError(
-            f"The codes of a column's levels must be whole numbers from 0 to {MOST_CODES - 1}, without gaps."
-        )
+    elif not ((numbers >= 0.0) & (numbers < _MOST_CODES) & (numbers == np.floor(numbers))).all():
+        raise InputError(f"The codes of a column's levels must be whole numbers from 0 to {_MOST_CODES - 1}.")
     return levels

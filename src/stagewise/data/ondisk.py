@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from stagewise.data.binning import Marginal
+from stagewise.data.bundling import unbundled
 from stagewise.data.categories import FROM_DTYPE
 from stagewise.data.table import Schema
 from stagewise.errors import InputError, InputTypeError
@@ -167,9 +168,10 @@ class OnDisk:
         """Write the Dataset into a folder: bins, cut points, y and weights. What was there before is replaced."""
         from stagewise.data.builder import save_parts
 
-        if self.bins.by_column.shape != (self.n_columns, self.n_rows):
-            raise InputError("Only a Dataset of all of its rows, with a column of codes for each of X, can be saved.")
-        save_parts(Path(folder).absolute(), self._parts())
+        parts = self._parts()  # in a folder every column has its own codes
+        if parts.bins.by_column.shape[1] != self.n_rows:
+            raise InputError("A subset cannot be saved; save the whole Dataset, and take subsets of what load gives.")
+        save_parts(Path(folder).absolute(), parts._replace(bins=unbundled(parts.bins)))
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str], *, rows: tuple[int, int] | None = None, verify: bool = True) -> Self:

@@ -14,11 +14,12 @@ Sums are of integers (see kernels/exact.py): the same bits whatever the order of
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 
-from stagewise.kernels.exact import hash_values, power_above, stream_key
+from stagewise.kernels.exact import hash_values, stream_key
 
 __all__ = ["STRENGTH", "Statistics", "target_statistics"]
 
@@ -39,8 +40,8 @@ class Statistics(NamedTuple):
 def _integers(values: np.ndarray) -> tuple[np.ndarray, float]:
     """Values as integers and their unit: sums of all of them fit an int64."""
     bits = min(50, 62 - max(1, len(values)).bit_length())
-    unit = power_above(float(np.abs(values).max(initial=0.0))) * 0.5**bits
-    return np.rint(values / unit).astype(np.int64), unit
+    exponent = math.frexp(float(np.abs(values).max(initial=0.0)))[1] - bits
+    return np.rint(np.ldexp(values, -exponent)).astype(np.int64), math.ldexp(1.0, exponent)
 
 
 def target_statistics(
@@ -59,7 +60,7 @@ def target_statistics(
     prior = float(int(sums.sum()) * sum_unit / (int(weights.sum()) * weight_unit))
 
     def mean(total: np.ndarray, share: np.ndarray) -> np.ndarray:
-        return (total * sum_unit + STRENGTH * prior) / (share * weight_unit + STRENGTH)  # type: ignore[no-any-return]
+        return (total * sum_unit + STRENGTH * prior) / (share * weight_unit + STRENGTH)
 
     hashes = np.empty(n, np.uint64)
     hash_values(stream_key(0, _PURPOSE), 0, hashes)

@@ -3,6 +3,7 @@
     an array, lists, anything with __array__  ->  _read_array  ┐
                                                                ├  Table (a matrix, or columns)
     an eager frame that narwhals knows        ->  _read_frame  ┘
+    a scipy.sparse matrix or array            ->  read_sparse  -  Table (its entries)
 
 A 1 M x 28 float matrix is taken as it is in microseconds: no copy and no look at its cells. Missing is NaN; infinite
 values are legal. Categories are numbers too, see categories.py.
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +22,7 @@ import numpy.typing as npt
 from stagewise.data.categories import FROM_DTYPE, Cells, Levels, choose_columns, column_cells, learn
 from stagewise.data.cells import Floats, is_sparse, to_floats, unmask
 from stagewise.data.frame import by_dtype, column_names, frame_cells, frame_floats, open_frame
+from stagewise.data.sparse import Sparse, read_sparse
 from stagewise.errors import InputError, InputTypeError
 
 if TYPE_CHECKING:
@@ -47,6 +49,7 @@ class Schema:
     n_columns: int
     names: tuple[str, ...] | None
     levels: tuple[Levels | None, ...] = ()
+    zeros_missing: bool = False  # a zero is no value: it says that there is none
 
     @property
     def coded(self) -> frozenset[int]:
@@ -58,6 +61,11 @@ class Schema:
         """bool (n_columns): the columns that trees split by sets of codes."""
         own = self.levels or (None,) * self.n_columns
         return np.array([levels is not None and not levels.by_target for levels in own], np.bool_)
+
+    def numbered(self) -> Schema:
+        """The same with level numbers in columns of target statistics."""
+        levels = tuple(own.numbered() if own is not None and own.by_target else own for own in self.levels)
+        return replace(self, levels=levels)
 
     def label(self, j: int) -> str:
         """What messages call a column."""
@@ -90,10 +98,11 @@ class Schema:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Table:
-    """Columns of numbers with names; a missing value is NaN. Exactly one of `matrix` and `columns` is set.
+    """Columns of numbers with names; a missing value is NaN. Exactly one of `matrix`, `columns`, `entries` is set.
 
     matrix: (n_rows, n_columns), C-contiguous, float32 or float64; or None.
     columns: n_columns contiguous arrays (n_rows,), each float32 or float64; or None.
+    entries: a sparse matrix, of which nothing but the stored entries is ever laid out in training and prediction.
     names: n_columns names, or None when the input had none.
     levels: as in Schema; a categorical column holds codes, or before a Dataset pools them the numbers of its levels.
 
@@ -107,11 +116,13 @@ class Table:
     n_rows: int
     n_columns: int
     levels: tuple[Levels | None, ...] = ()
+    entries: Sparse | None = None
+    zeros_missing: bool = False
 
     @property
     def schema(self) -> Schema:
         """The part of the table that a model remembers."""
-        return Schema(self.n_columns, self.names, self.levels)
+        return Schema(self.n_columns, self.names, self.levels, self.zeros_missing)
 
     def column(self, j: int) -> Floats:
         """Column `j` as a 1-D array (n_rows,), a strided view if the table is one matrix."""
@@ -125,22 +136,30 @@ class Table:
         rows = np.asarray(rows)
         if rows.ndim != 1 or rows.dtype.kind not in "iu":
             raise InputTypeError(f"rows must be a 1-D array of integers, not {rows.ndim}-D of {rows.dtype}.")
+        if self.entries is not None:
+            return replace(self, entries=self.entries.take(rows), n_rows=len(rows))
         matrix = None if self.matrix is None else _frozen(self.matrix[rows])
         columns = None if self.columns is None else tuple(_frozen(column[rows]) for column in self.columns)
-        return Table(matrix, columns, self.names, len(rows), self.n_columns, self.levels)
+        return replace(self, matrix=matrix, columns=columns, n_rows=len(rows))
 
     def with_columns(self, changed: Mapping[int, tuple[Levels, Floats]]) -> Table:
         """The table with other level tables and cells for some of its columns."""
-        assert self.columns is not None and self.levels
+        assert self.columns is not None
         columns, levels = list(self.columns), list(self.levels)
         for j, (own, cells) in changed.items():
             levels[j], columns[j] = own, _frozen(np.require(cells, requirements=["C", "A"]))
-        return Table(None, tuple(columns), self.names, self.n_rows, self.n_columns, tuple(levels))
+        return replace(self, columns=tuple(columns), levels=tuple(levels))
+
+    def rows(self) -> Floats | Sparse:
+        """The table as prediction takes it: one matrix, dense or sparse."""
+        return self.to_matrix() if self.entries is None else self.entries
 
     def to_matrix(self) -> Floats:
         """All cells as one C-contiguous array (n_rows, n_columns): float32 if every column is, else float64."""
         if self.matrix is not None:
             return self.matrix
+        if self.entries is not None:
+            return _frozen(self.entries.dense())
         assert self.columns is not None
         narrow = all(column.dtype == np.float32 for column in self.columns)
         out: Floats = np.empty((self.n_rows, self.n_columns), np.float32 if narrow else np.float64)
@@ -152,19 +171,65 @@ class Table:
 
 
 def read_table(
-    X: object, *, like: Schema | None = None, categorical: Any = None, estimator_name: str = "the model"
+    X: object,
+    *,
+    like: Schema | None = None,
+    categorical: Any = None,
+    estimator_name: str = "the model",
+    zeros_missing: bool = False,
 ) -> Table:
     """Whatever holds numbers and categories in rows and columns, as a Table; `X` itself is never changed.
 
-    X: (n_rows, n_columns), at least 1 x 1: a NumPy array, anything `np.asarray` reads, or an eager frame of any
-    library narwhals knows. `like` is the schema of a fitted model that X must fit; `estimator_name` is its name in
-    messages. Without it `categorical` says which columns hold categories: "from_dtype", a list of names or numbers, a
-    mask, or None.
+    X: (n_rows, n_columns), at least 1 x 1: a NumPy array, anything `np.asarray` reads, a scipy.sparse matrix, or an
+    eager frame of any library narwhals knows. `like` is the schema of a fitted model that X must fit; `estimator_name`
+    is its name in messages. Without it `categorical` says which columns hold categories: "from_dtype", a list of names
+    or numbers, a mask, or None; and zeros_missing, whether zeros are read as missing values (not in these columns).
     """
+    zeros_missing = zeros_missing if like is None else like.zeros_missing
+    if is_sparse(X):
+        return _read_sparse(X, like, categorical, estimator_name, zeros_missing)
     frame = open_frame(X)
     if frame is None:
-        return _read_array(_as_array(X), like, categorical, estimator_name)
-    return _read_frame(frame, like, categorical, estimator_name)
+        table = _read_array(_as_array(X), like, categorical, estimator_name)
+    else:
+        table = _read_frame(frame, like, categorical, estimator_name)
+    return _without_zeros(table) if zeros_missing else table
+
+
+def _read_sparse(X: Any, like: Schema | None, categorical: Any, estimator_name: str, zeros_missing: bool) -> Table:
+    """A table from a scipy.sparse matrix or array, which holds numbers only."""
+    if X.ndim == 2:
+        _check_not_empty(X.shape)
+        if like is not None:
+            like.check_names(None, X.shape[1], estimator_name)
+        chosen = like.coded if like is not None else _named(categorical, X.shape[1])
+        if len(chosen):
+            raise InputTypeError(
+                f"X is a sparse matrix, which holds numbers only, but column {min(chosen)} is to hold categories; pass "
+                "a frame, or one-hot columns."
+            )
+    entries = read_sparse(X, zeros_missing, _TEXT_HINT)
+    return Table(None, None, None, *entries.shape, (), entries, zeros_missing)
+
+
+def _named(categorical: Any, n_columns: int) -> frozenset[int]:
+    """The columns of a sparse matrix that are said to hold categories."""
+    from_dtype = isinstance(categorical, str) and categorical == FROM_DTYPE
+    return frozenset() if from_dtype else choose_columns(categorical, None, n_columns)
+
+
+def _without_zeros(table: Table) -> Table:
+    """The table with NaN for every zero; codes of categories stay."""
+
+    def cleared(values: Floats) -> Floats:
+        return _frozen(np.where(values == 0.0, values.dtype.type(np.nan), values))
+
+    matrix = None if table.matrix is None else cleared(table.matrix)
+    coded = table.schema.coded
+    columns = None
+    if table.columns is not None:
+        columns = tuple(own if j in coded else cleared(own) for j, own in enumerate(table.columns))
+    return replace(table, matrix=matrix, columns=columns, zeros_missing=True)
 
 
 def _read_frame(frame: Frame, like: Schema | None, categorical: Any, estimator_name: str) -> Table:
@@ -242,11 +307,6 @@ def _as_array(X: object) -> npt.NDArray[Any]:
         return unmask(X)
     if isinstance(X, np.ndarray):
         return X
-    if is_sparse(X):
-        raise InputTypeError(
-            "Sparse data was passed for X, but dense data is required: sparse matrices are not supported yet. Use "
-            "X.toarray() to convert it to a dense array."
-        )
     try:
         values = np.asarray(X)
         if values.dtype.kind in "US" and isinstance(X, list | tuple):

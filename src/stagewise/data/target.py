@@ -33,6 +33,7 @@ __all__ = [
     "read_piece",
     "read_target",
     "read_weights",
+    "take_rows",
 ]
 
 _TARGET_HINT = "A regression target must hold numbers; to predict class labels, use a classifier."
@@ -152,6 +153,15 @@ def read_init_score(init_score: object, n_rows: int, n_outputs: int) -> npt.NDAr
     out = np.array(to_floats(values, name, _NUMBER_HINT).T, dtype=np.float64, order="C")
     check_finite(out.T, name)
     return out
+
+
+def take_rows(y: object, rows: npt.NDArray[np.uint32], n_rows: int) -> npt.NDArray[Any]:
+    """The entries of y (n_rows,), of any kind, that belong to these rows."""
+    values = _read_array(y, "y")
+    if values.ndim == 0 or len(values) != n_rows:
+        raise InputError(f"y has shape {values.shape}, but the Dataset has {n_rows} rows; give one entry a row.")
+    taken: npt.NDArray[Any] = values[rows]
+    return taken
 
 
 def _read_vector(y: object, n_rows: int) -> npt.NDArray[Any]:

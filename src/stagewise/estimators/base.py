@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, replace
@@ -12,12 +12,15 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from stagewise.backends.cpu import threads_for
+from stagewise.boosting.binned import binned_raw
 from stagewise.boosting.checkpoint import open_checkpoints
 from stagewise.boosting.loop import Problem, Validation, boost
 from stagewise.boosting.methods import gradient_boosting
 from stagewise.boosting.model import Model
 from stagewise.boosting.sampling import smallest_hashes
+from stagewise.data.categories import level_index
 from stagewise.data.dataset import Dataset, bin_table
+from stagewise.data.leveltables import Crowd
 from stagewise.data.table import Schema, Table, read_table
 from stagewise.data.target import read_init_score, read_weights
 from stagewise.errors import InputError, ParameterError
@@ -111,7 +114,12 @@ class BaseGradientBoosting(TableEstimator):
         rows = _NO_ROWS
         if eval_set is None and params.patience is not None and self.validation_fraction is not None:
             rows, skip = self._split_validation(target, skip, params.seed)
-        dataset, table = self._with_statistics(dataset, table, target, weight, ~skip, loss, n_jobs)
+        if before is not None and table is None and dataset.following(before.schema, before.cuts, n_jobs) is None:
+            raise InputError("The categories of the Dataset have other codes than those of the model to go on from.")
+        crowds = self._crowds(dataset, table, before, loss, tree)
+        if crowds:
+            dataset, made = dataset.by_target(crowds, target, weight, ~skip, n_jobs)
+            table = None if table is None else table.with_columns(made)
         if before is not None and self._first is not None:  # n_estimators further stages
             params = replace(params, n_estimators=len(before.stages) + params.n_estimators)
         offset = read_init_score(init_score, n, loss.n_outputs)
@@ -121,12 +129,13 @@ class BaseGradientBoosting(TableEstimator):
         elif len(rows):
             weights = np.empty(0) if weight is None else weight[rows]
             scores = None if offset is None else offset[:, rows].copy()
-            held_out = Validation(dataset.bins, rows, target[rows], weights, scores, None)
+            places = rows if dataset.rows is None else dataset.rows[rows]
+            held_out = Validation(dataset.bins, places, target[rows], weights, scores, None)
         raw = None
         if before is not None:
-            raw = self._raw_before(before, table, offset, n_jobs)
+            raw = before.raw(table.rows(), n_jobs, offset) if table else binned_raw(before, dataset, n_jobs, offset)
             if held_out is not None and eval_set is None:
-                held_out = replace(held_out, raw=raw[:, held_out.index].copy())
+                held_out = replace(held_out, raw=raw[:, rows].copy())
         problem = Problem(
             bins=dataset.bins,
             cuts=dataset.cuts,
@@ -140,19 +149,23 @@ class BaseGradientBoosting(TableEstimator):
             validation=held_out,
             before=before,
             raw=raw,
+            rows=_NO_ROWS if dataset.rows is None else dataset.rows,
         )
-        method, threads = gradient_boosting(tree), threads_for(n, f, tree, n_jobs)
+        method, threads = gradient_boosting(tree), threads_for(n, len(dataset.bins.n_bins), tree, n_jobs)
         model = boost(problem, method, params, self._callbacks(), threads, checkpoints)
         self._keep(model)
         return self
 
     def _read_new(self, X: Any) -> Table:
         """As `_read_table`; a model to go on from brings its level tables, and a column stays what it was there."""
-        first = self._first or (self if self.warm_start and hasattr(self, "model_") else None)
+        going_on = self.warm_start and hasattr(self, "model_")
+        first: Any = self if self._first is None and going_on else self._first
         if first is None:
             return super()._read_new(X)
         schema: Schema = getattr(first, "model_", first).schema
-        return read_table(X, like=schema, estimator_name=type(self).__name__) if schema.coded else read_table(X)
+        return (
+            read_table(X, like=schema.numbered(), estimator_name=type(self).__name__) if schema.coded else read_table(X)
+        )
 
     @contextmanager
     def _going_on_from(self, init_model: Any) -> Iterator[None]:
@@ -181,7 +194,9 @@ class BaseGradientBoosting(TableEstimator):
         old.loss.check_target(target)
         weight = self._adjust_weights(read_weights(sample_weight, n), target)
         tree = self._tree_params(n, f)
-        params = replace(self._boost_params(), n_estimators=len(old.stages), subsample=1.0, patience=None)
+        params = replace(
+            self._boost_params(), n_estimators=len(old.stages), subsample=1.0, sampling="uniform", patience=None
+        )
         dataset = Dataset(table, None, weight, max_bins=2, n_jobs=n_jobs)  # bins are not looked at
         problem = Problem(
             bins=dataset.bins,
@@ -196,7 +211,7 @@ class BaseGradientBoosting(TableEstimator):
             validation=None,
             before=None,
             raw=None,
-            structure=Structure(old.stages, old.initial, table.to_matrix(), share),
+            structure=Structure(old.stages, old.initial, table.rows(), share),
         )
         made._keep(replace(boost(problem, gradient_boosting(tree), params, [], n_jobs), cuts=old.cuts))
         return made
@@ -228,12 +243,15 @@ class BaseGradientBoosting(TableEstimator):
             tol=self.tol,
             seed=self._seed(),
             influence_trimming=self._trimming(),
+            sampling=self.sampling,
+            goss_top=self.goss_top,
+            goss_rest=self.goss_rest,
         )
 
     def _check_options(self) -> None:
         """Range checks of what no record holds."""
         check_count("max_bins", self.max_bins, 2, 255)
-        check_choice("sampling", self.sampling, ("uniform",))
+        check_choice("category_encoding", self.category_encoding, ("auto", "sets", "target"))
         if self.validation_fraction is not None:
             check_number("validation_fraction", self.validation_fraction, 0.0, 1.0, low_open=True, high_open=True)
         if not isinstance(self.warm_start, (bool, np.bool_)):
@@ -242,27 +260,27 @@ class BaseGradientBoosting(TableEstimator):
 
     # --- categories --------------------------------------------------------------------------------------------------
 
-    def _with_statistics(
-        self,
-        dataset: Dataset,
-        table: Table | None,
-        y: np.ndarray,
-        weight: np.ndarray | None,
-        training: np.ndarray,
-        loss: Loss,
-        n_jobs: int,
-    ) -> tuple[Dataset, Table | None]:
-        """The data with target statistics in the columns that are to have them."""
+    def _crowds(
+        self, dataset: Dataset, table: Table | None, before: Model | None, loss: Loss, tree: TreeParams
+    ) -> dict[int, Crowd]:
+        """The columns that get target statistics, with their levels."""
+        if before is not None:  # they stay what they were
+            own = {
+                j: levels for j, levels in enumerate(before.schema.levels) if levels is not None and levels.by_target
+            }
+            if table is None:
+                return {j: Crowd(levels, dataset.crowd(j).level) for j, levels in own.items()}
+            return {j: Crowd(levels, level_index(table.column(j))) for j, levels in own.items()}
+        chosen: Iterable[int] = ()
         if self.category_encoding == "target":
-            chosen = {j for j in np.flatnonzero(dataset.schema.in_sets).tolist() if dataset.bins.n_bins[j] > 4}
+            if loss.n_outputs > 1:
+                raise ParameterError(
+                    'category_encoding="target" needs one output; with more than two classes use "auto" or "sets".'
+                )
+            chosen = np.flatnonzero(dataset.schema.in_sets & (dataset.bins.n_bins > tree.max_onehot)).tolist()
         elif self.category_encoding == "auto" and loss.n_outputs == 1:
-            chosen = set(dataset.crowds)
-        else:
-            return dataset, table
-        if not chosen:
-            return dataset, table
-        dataset, made = dataset.by_target(sorted(chosen), y, weight, training, n_jobs)
-        return dataset, None if table is None else table.with_columns(made)
+            chosen = dataset.crowds
+        return {j: dataset.crowd(j) for j in chosen}
 
     # --- validation sample -------------------------------------------------------------------------------------------
 
@@ -291,7 +309,7 @@ class BaseGradientBoosting(TableEstimator):
         if isinstance(eval_set, list) and len(eval_set) == 1:
             eval_set = eval_set[0]
         if isinstance(eval_set, Dataset):
-            return self._eval_dataset(eval_set, dataset, loss, before)
+            return self._eval_dataset(eval_set, dataset, loss, before, n_jobs)
         several = isinstance(eval_set, list) and any(isinstance(part, tuple) for part in eval_set)
         if several or not isinstance(eval_set, (tuple, list)) or not 2 <= len(eval_set) <= 4:
             raise InputError(
@@ -305,23 +323,26 @@ class BaseGradientBoosting(TableEstimator):
         offset = read_init_score(score, table.n_rows, loss.n_outputs)
         raw = None
         if before is not None:
-            raw = before.raw(table.to_matrix(), n_jobs, offset)
+            raw = before.raw(table.rows(), n_jobs, offset)
         bins = bin_table(table, dataset.cuts, n_jobs)
         return Validation(bins, _NO_ROWS, target, np.empty(0) if weights is None else weights, offset, raw)
 
-    def _eval_dataset(self, given: Dataset, dataset: Dataset, loss: Loss, before: Model | None) -> Validation:
-        if not given.same_cuts(dataset):
+    def _eval_dataset(
+        self, given: Dataset, dataset: Dataset, loss: Loss, before: Model | None, n_jobs: int
+    ) -> Validation:
+        own = given.following(dataset.schema, dataset.cuts, n_jobs)
+        if own is None or not own.same_cuts(dataset):
             raise InputError(
-                "eval_set is a Dataset with other cut points than the training data; make it with like=..., the "
-                "Dataset that is fitted, or give (X, y)."
+                "eval_set is a Dataset with other cut points or categories than the training data; use a subset of the "
+                "Dataset that is fitted, make it with Dataset(X, y, like=...), or give (X, y)."
             )
-        if before is not None:
-            raise InputError("Going on from a model needs the values of the eval_set; give (X, y), not a Dataset.")
         dataset.schema.check_names(given.names, given.n_columns, type(self).__name__)
         target = self._read_eval_y(given.y, given.n_rows)
         loss.check_target(target)
         weights = read_weights(given.sample_weight, given.n_rows)
-        return Validation(given.bins, _NO_ROWS, target, np.empty(0) if weights is None else weights, None, None)
+        raw = None if before is None else binned_raw(before, given, n_jobs)
+        index = _NO_ROWS if own.rows is None else own.rows
+        return Validation(own.bins, index, target, np.empty(0) if weights is None else weights, None, raw)
 
     # --- warm start --------------------------------------------------------------------------------------------------
 
@@ -348,9 +369,3 @@ class BaseGradientBoosting(TableEstimator):
                 "has when warm_start=True; set it higher, or use warm_start=False to start afresh."
             )
         return before
-
-    def _raw_before(self, before: Model, table: Table | None, offset: np.ndarray | None, n_jobs: int) -> np.ndarray:
-        if table is None:
-            how = "warm_start" if self._first is None else "init_model"
-            raise InputError(f"{how} needs the values of X, which a Dataset does not keep; pass X and y instead.")
-        return before.raw(table.to_matrix(), n_jobs, offset)

@@ -69,6 +69,8 @@ class GradientBoostingClassifier(LabelClassifier, BaseGradientBoosting):
         growth: str = "leafwise",
         subsample: float = 1.0,
         sampling: str = "uniform",
+        goss_top: float = 0.2,
+        goss_rest: float = 0.1,
         influence_trimming: float = 0.0,
         max_features: Any = 1.0,
         max_features_tree: Any = 1.0,
@@ -101,6 +103,8 @@ class GradientBoostingClassifier(LabelClassifier, BaseGradientBoosting):
         self.growth = growth
         self.subsample = subsample
         self.sampling = sampling
+        self.goss_top = goss_top
+        self.goss_rest = goss_rest
         self.influence_trimming = influence_trimming
         self.max_features = max_features
         self.max_features_tree = max_features_tree

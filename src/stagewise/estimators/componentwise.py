@@ -14,6 +14,7 @@ from stagewise.boosting.complexity import information_criterion, operator_traces
 from stagewise.boosting.loop import Method, Problem, Validation, boost
 from stagewise.boosting.methods import componentwise
 from stagewise.boosting.model import Model
+from stagewise.data.sparse import Sparse
 from stagewise.errors import InputError, ParameterError
 from stagewise.estimators.family import BaseFamily
 from stagewise.estimators.labels import LabelClassifier
@@ -108,7 +109,7 @@ class _Componentwise(BaseFamily):
             skip[test] = True
             validation = Validation(
                 bins=problem.bins,
-                index=test.astype(np.uint32),
+                index=problem.rows[test] if len(problem.rows) else test.astype(np.uint32),
                 y=problem.y[test],
                 weight=problem.weight[test] if len(problem.weight) else np.empty(0),
                 offset=None if problem.offset is None else problem.offset[:, test].copy(),
@@ -145,10 +146,12 @@ class _Componentwise(BaseFamily):
 
     # --- results -----------------------------------------------------------------------------------------------------
 
-    def _matrix(self, X: Any) -> np.ndarray:
-        matrix = super()._matrix(X)
-        if self.base != "stump":
-            check_values(matrix)
+    def _rows(self, X: Any) -> np.ndarray | Sparse:
+        rows = super()._rows(X)
+        if self.base == "stump":
+            return rows
+        matrix = rows.dense() if isinstance(rows, Sparse) else rows
+        check_values(matrix)
         return matrix
 
     @property

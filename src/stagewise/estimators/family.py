@@ -22,6 +22,7 @@ from stagewise.params import BoostParams, TreeParams, check_count, job_count
 
 __all__ = ["BaseFamily"]
 
+_NO_ROWS = np.empty(0, np.uint32)
 _OUR_TREES = ("max_leaf_nodes", "max_depth", "min_samples_leaf", "max_bins")
 
 
@@ -138,7 +139,7 @@ class BaseFamily(TableEstimator):
             if dataset is None:
                 dataset = Dataset(table, None, weight, max_bins=max_bins, n_jobs=n_jobs)
             bins, cuts, schema, marginals = dataset.bins, dataset.cuts, dataset.schema, dataset.marginals
-            threads = threads_for(n, f, tree, n_jobs)
+            threads = threads_for(n, len(bins.n_bins), tree, n_jobs)
         elif table is None:
             raise InputError("this learner needs the values of X, which a Dataset does not keep; pass X and y instead.")
         else:
@@ -159,6 +160,7 @@ class BaseFamily(TableEstimator):
             before=None,
             raw=None,
             X=values,
+            rows=_NO_ROWS if dataset is None or dataset.rows is None else dataset.rows,
         )
         return problem, tree, params, threads
 

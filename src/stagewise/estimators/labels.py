@@ -12,6 +12,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 from stagewise.boosting.model import Model
 from stagewise.data.target import encode_labels, read_labels
 from stagewise.errors import InputError, ParameterError
+from stagewise.estimators.table import scored_rows
 
 __all__ = ["LabelClassifier"]
 
@@ -109,6 +110,10 @@ class LabelClassifier(ClassifierMixin):
     def predict(self, X: Any) -> np.ndarray:
         """The most likely class of each row, or with misclassification_cost the one of least expected cost."""
         return self._decide(self._raw(X))
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Accuracy of `predict`; a Dataset brings its own y and weights."""
+        return float(super().score(*scored_rows(X, y, sample_weight)))
 
     def staged_decision_function(self, X: Any) -> Iterator[np.ndarray]:
         """decision_function after stage 1, 2, ..., M."""

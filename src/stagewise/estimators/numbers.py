@@ -10,6 +10,7 @@ from sklearn.base import RegressorMixin
 
 from stagewise.boosting.model import Model
 from stagewise.data.target import read_target
+from stagewise.estimators.table import scored_rows
 
 __all__ = ["NumberRegressor"]
 
@@ -28,6 +29,10 @@ class NumberRegressor(RegressorMixin):
         """Predicted values (n_rows,) on the scale of y."""
         raw = self._raw(X)
         return self.model_.loss.predict(raw)
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """R² of `predict`; a Dataset brings its own y and weights."""
+        return float(super().score(*scored_rows(X, y, sample_weight)))
 
     def staged_predict(self, X: Any) -> Iterator[np.ndarray]:
         """Predictions after stage 1, 2, ..., M."""

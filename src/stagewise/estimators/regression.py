@@ -52,8 +52,12 @@ class GradientBoostingRegressor(NumberRegressor, BaseGradientBoosting):
     max_bins : int from 2 to 255, default 255
         Bins a column is divided into. Columns with fewer distinct values lose nothing.
     categorical_features : "from_dtype", list of names or numbers of columns, mask, or None; default "from_dtype"
-        Columns that hold categories, split by sets of them. "from_dtype": text and categorical columns of a frame. Those
-        named may hold numbers too. None: all columns are numbers.
+        Columns that hold categories, split by sets of them. "from_dtype": text and categorical columns of a frame.
+        Those named may hold numbers too. None: all columns are numbers.
+    category_encoding : {"auto", "sets", "target"}, default "auto"
+        "sets": trees split categories by sets; with more than 255 of them in a column the rare ones share a code.
+        "target": a column of more than four becomes the mean target of each category, computed in order so that no row
+        sees its own. "auto": the latter for columns of more than 255 categories, unless there are over two classes.
     alpha : float in (0, 1), default 0.9
         Level of "quantile"; for "huber" the quantile of |residual| beyond which errors count as outliers.
     tweedie_power : float in (1, 2), default 1.5
@@ -118,6 +122,8 @@ class GradientBoostingRegressor(NumberRegressor, BaseGradientBoosting):
         growth: str = "leafwise",
         subsample: float = 1.0,
         sampling: str = "uniform",
+        goss_top: float = 0.2,
+        goss_rest: float = 0.1,
         max_features: Any = 1.0,
         max_features_tree: Any = 1.0,
         max_bins: int = 255,
@@ -149,6 +155,8 @@ class GradientBoostingRegressor(NumberRegressor, BaseGradientBoosting):
         self.growth = growth
         self.subsample = subsample
         self.sampling = sampling
+        self.goss_top = goss_top
+        self.goss_rest = goss_rest
         self.max_features = max_features
         self.max_features_tree = max_features_tree
         self.max_bins = max_bins

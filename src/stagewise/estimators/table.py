@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -11,15 +12,27 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from stagewise.boosting.binned import binned_raw, binned_stages
 from stagewise.boosting.model import Model
 from stagewise.boosting.monitor import ProgressBar
 from stagewise.data.dataset import Dataset
+from stagewise.data.sparse import Sparse
 from stagewise.data.table import Table, read_table
 from stagewise.errors import InputError, ParameterError
 from stagewise.kernels.team import available_cores
 from stagewise.params import check_count, job_count
 
-__all__ = ["TableEstimator"]
+__all__ = ["TableEstimator", "scored_rows"]
+
+
+def scored_rows(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
+    """What `score` compares: X, y and weights as given, or those that a Dataset holds."""
+    if isinstance(X, Dataset):
+        y = X.y if y is None else y
+        sample_weight = X.sample_weight if sample_weight is None else sample_weight
+    if y is None:
+        raise InputError("score needs y to compare with, as an argument or in the Dataset.")
+    return X, y, sample_weight
 
 
 class TableEstimator(BaseEstimator):
@@ -89,17 +102,24 @@ class TableEstimator(BaseEstimator):
         total = self.model_.importance()
         return total / total.sum() if total.sum() > 0.0 else total
 
-    def _matrix(self, X: Any) -> np.ndarray:
+    def _rows(self, X: Any) -> np.ndarray | Sparse:
         check_is_fitted(self)
-        return read_table(X, like=self.model_.schema, estimator_name=type(self).__name__).to_matrix()
+        return read_table(X, like=self.model_.schema, estimator_name=type(self).__name__).rows()
 
     def _raw(self, X: Any) -> np.ndarray:
-        matrix = self._matrix(X)
-        return self.model_.raw(matrix, job_count(self.n_jobs, available_cores()))
+        if isinstance(X, Dataset):
+            check_is_fitted(self)
+            return binned_raw(self.model_, X, job_count(self.n_jobs, available_cores()))
+        rows = self._rows(X)
+        return self.model_.raw(rows, job_count(self.n_jobs, available_cores()))
 
     def _staged_raw(self, X: Any) -> Iterator[np.ndarray]:
-        matrix = self._matrix(X)
-        return self.model_.staged_raw(matrix, job_count(self.n_jobs, available_cores()))
+        if isinstance(X, Dataset):
+            check_is_fitted(self)
+            stages = binned_stages(self.model_, X, job_count(self.n_jobs, available_cores()))
+            return (raw.copy() for raw in islice(stages, 1, None))
+        rows = self._rows(X)
+        return self.model_.staged_raw(rows, job_count(self.n_jobs, available_cores()))
 
     def _need_trees(self, what: str) -> None:
         if not self.model_.of_trees:
@@ -107,13 +127,14 @@ class TableEstimator(BaseEstimator):
 
     def apply(self, X: Any) -> np.ndarray:
         """The node number of the leaf that each row reaches: (n_rows, n_stages), with K > 2 classes (..., K)."""
-        matrix = self._matrix(X)
+        rows = self._rows(X)
         self._need_trees("apply")
-        leaves = self.model_.forest.leaves(matrix, job_count(self.n_jobs, available_cores()))
+        leaves = self.model_.leaves(rows, job_count(self.n_jobs, available_cores()))
         k = self.model_.n_outputs
         return leaves if k == 1 else leaves.reshape(len(leaves), -1, k)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = True
         return tags

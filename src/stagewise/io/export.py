@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from stagewise.boosting.model import Model
+from stagewise.data.table import read_table
 from stagewise.errors import InputError, InputTypeError
 from stagewise.io.proof import probe_rows
 from stagewise.losses.base import Loss
@@ -19,7 +20,7 @@ from stagewise.params import check_choice
 from stagewise.storage.disk import replace_file
 from stagewise.tree.tree import Tree
 
-__all__ = ["Export", "Proof", "export_of", "finish", "unchecked"]
+__all__ = ["Export", "Proof", "export_input", "export_of", "finish", "unchecked"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +98,18 @@ def export_of(model: Any, what: str) -> Export:
         link = ("sigmoid", 1.0)
     cost = model._cost() if classes is not None and hasattr(model, "_cost") else None
     return Export(fitted, trees, *link, classes, fitted.schema.names, cost)
+
+
+def export_input(model: Any, X: Any) -> np.ndarray:
+    """The rows of X as exported models take them: a float matrix (n_rows, n_columns).
+
+    Missing values are NaN, and categories are the codes of the model's level tables, NaN for levels that it does not
+    know (or, where a model has them, target statistics).
+    """
+    fitted = getattr(model, "model_", None)
+    if not isinstance(fitted, Model):
+        raise InputTypeError(f"export_input needs a fitted estimator of stagewise, not {type(model).__name__}.")
+    return np.array(read_table(X, like=fitted.schema, estimator_name=type(model).__name__).to_matrix(), np.float64)
 
 
 def finish(

@@ -6,7 +6,7 @@ as our trees are: children after their parent, the right one next to the left.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -14,10 +14,19 @@ from stagewise.errors import InputError
 from stagewise.files.trees import check_trees, read_trees
 from stagewise.tree.tree import Tree
 
-__all__ = ["Grove", "MOST_NODES", "column_cuts", "float32_threshold", "plant", "walk"]
+__all__ = ["Grove", "MOST_CODES", "MOST_NODES", "column_cuts", "float32_threshold", "plant", "walk", "words_of"]
 
 MOST_NODES = 20_000_000
 """Nodes of a model that is imported, at the most."""
+
+MOST_CODES = 1 << 20
+"""Categories of a column of a model that is imported, at the most."""
+
+_FEWEST_WORDS = 4
+"""Of a set of a tree; those of a tree are as wide as the widest. Trees of our own have as many."""
+
+_MOST_PADDING = 64
+"""Times the words of all sets that they may need when they are made equally wide; above a million of them."""
 
 _NO_CUTS = np.empty(0)
 
@@ -36,6 +45,10 @@ class Grove:
     gain: np.ndarray  # float64
     count: np.ndarray  # int64
     cover: np.ndarray  # float64
+    subset: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))  # -1 or a number in `sets`; empty: none
+    sets: list[np.ndarray] = field(
+        default_factory=list
+    )  # uint64 words of codes that go left; others, also beyond: right
 
 
 def float32_threshold(at: np.ndarray, strict: bool) -> np.ndarray:
@@ -84,11 +97,15 @@ def plant(grove: Grove, n_columns: int, what: str) -> list[Tree]:
         "count": grove.count[order],
         "cover": grove.cover[order],
     }
-    cuts = column_cuts(arrays["feature"], arrays["threshold"], n_columns)
+    if len(grove.sets):
+        arrays |= _set_arrays(grove, np.where(leaf, -1, grove.subset[order]), size, what)
+        arrays["threshold"] = np.where(arrays["subset"] >= 0, 0.0, arrays["threshold"])
+    by_number = arrays["feature"] if not len(grove.sets) else np.where(arrays["subset"] >= 0, -1, arrays["feature"])
+    cuts = column_cuts(by_number, arrays["threshold"], n_columns)
     cut = np.zeros(len(order), np.int64)
     for column, own in enumerate(cuts):
         if len(own):
-            here = arrays["feature"] == column
+            here = by_number == column
             cut[here] = np.searchsorted(own, arrays["threshold"][here])
     arrays["cut"] = cut
     kinds = {"feature": np.int32, "missing_left": np.uint8, "left": np.int32, "cut": np.int32}
@@ -98,6 +115,33 @@ def plant(grove: Grove, n_columns: int, what: str) -> list[Tree]:
     except InputError as error:
         raise InputError(f"{what} cannot be used. {error}") from error
     return read_trees(arrays, n_columns)
+
+
+def _set_arrays(grove: Grove, own: np.ndarray, size: np.ndarray, what: str) -> dict[str, np.ndarray]:
+    """The sets as a file has them (files/trees.py). own: by node of all trees the set, or -1."""
+    node = np.flatnonzero(own >= 0)
+    tree = np.repeat(np.arange(len(size)), size)[node]
+    first = np.searchsorted(tree, np.arange(len(size)))
+    subset = np.full(len(own), -1, np.int32)
+    subset[node] = np.arange(len(node)) - first[tree]
+    wide = np.array([len(words) for words in grove.sets], np.int64)[own[node]]
+    set_words = np.zeros(len(size), np.int64)
+    np.maximum.at(set_words, tree, np.maximum(wide, _FEWEST_WORDS))
+    ends = np.cumsum(set_words[tree])
+    total = int(ends[-1]) if len(ends) else 0
+    if total > _MOST_PADDING * int(wide.sum()) + (1 << 20):
+        raise InputError(f"{what} cannot be used: its sets of categories are of too different sizes.")
+    sets = np.zeros(total, np.uint64)
+    for k, a in zip(own[node].tolist(), (ends - set_words[tree]).tolist(), strict=True):
+        sets[a : a + len(grove.sets[k])] = grove.sets[k]
+    return {"subset": subset, "set_words": set_words, "sets": sets}
+
+
+def words_of(codes: np.ndarray) -> np.ndarray:
+    """The words of a set of codes (int64, not negative)."""
+    out = np.zeros(int(codes.max(initial=-1)) // 64 + 1, np.uint64)
+    np.bitwise_or.at(out, codes // 64, np.uint64(1) << (codes % 64).astype(np.uint64))
+    return out
 
 
 def walk(grove: Grove, what: str) -> tuple[np.ndarray, np.ndarray]:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from stagewise.boosting.model import History, Model
+from stagewise.data.categories import Levels, column_cells, learn
 from stagewise.data.table import Schema
 from stagewise.errors import InputError
 from stagewise.estimators.classification import GradientBoostingClassifier
@@ -20,7 +21,7 @@ from stagewise.losses.linked import Linked
 from stagewise.losses.regression import Huber, Quantile, Tweedie
 from stagewise.tree.tree import Tree
 
-__all__ = ["MOST_COLUMNS", "MOST_OUTPUTS", "Source", "estimator_of"]
+__all__ = ["MOST_COLUMNS", "MOST_OUTPUTS", "Source", "estimator_of", "level_table"]
 
 MOST_COLUMNS = 1 << 20
 """Columns of a model that is imported, at the most."""
@@ -43,6 +44,7 @@ class Source:
     classes: Any = None  # labels, when the source knows them
     rate: float | None = None
     average: bool = False  # predictions are the mean over stages, not the sum
+    levels: tuple[Levels | None, ...] = ()  # level tables of categories, when the source knows them
 
 
 def estimator_of(source: Source, classes: Any = None) -> Any:
@@ -59,9 +61,8 @@ def estimator_of(source: Source, classes: Any = None) -> Any:
     if source.average and stages:
         n = len(stages)
         stages = tuple(tuple(_scaled(tree, 1.0 / n) for tree in stage) for stage in stages)
-    joined = [(tree.feature, tree.threshold) for tree in trees]
-    feature = np.concatenate([np.empty(0, np.int32), *(own[0] for own in joined)])
-    threshold = np.concatenate([np.empty(0), *(own[1] for own in joined)])
+    feature = np.concatenate([np.empty(0, np.int32), *map(_by_number, trees)])
+    threshold = np.concatenate([np.empty(0), *(tree.threshold for tree in trees)])
     n = len(stages)
     unknown = np.full(n, np.nan)
     model = Model(
@@ -69,7 +70,7 @@ def estimator_of(source: Source, classes: Any = None) -> Any:
         initial=source.initial.astype(np.float64),
         stages=stages,
         cuts=column_cuts(feature, threshold, source.n_columns),
-        schema=Schema(source.n_columns, source.names),
+        schema=Schema(source.n_columns, source.names, source.levels),
         history=History(unknown, np.empty(0), np.zeros(n, np.int64), n, float("nan")),
     )
     made: Any = GradientBoostingClassifier() if source.classifier else GradientBoostingRegressor()
@@ -82,6 +83,23 @@ def estimator_of(source: Source, classes: Any = None) -> Any:
     elif classes is not None:
         raise InputError(f"{what} is no classifier: leave `classes` out.")
     return made
+
+
+def _by_number(tree: Tree) -> np.ndarray:
+    """The columns of a tree's nodes that compare numbers; -1 for others."""
+    return np.where(tree.subset >= 0, -1, tree.feature) if len(tree.subset) else tree.feature
+
+
+def level_table(names: Sequence[Any], what: str) -> Levels:
+    """The level table of a column whose code k stands for names[k]: texts, or numbers."""
+    cells = np.empty(len(names), object)
+    cells[:] = list(names)
+    levels, numbers = learn(column_cells(cells, f"A column of categories of {what}"))
+    if len(levels.values) != len(names) or np.isnan(numbers).any():
+        raise InputError(f"{what} has a column of categories with names that are missing, or there twice.")
+    code = np.empty(len(names))
+    code[numbers.astype(np.int64)] = np.arange(len(names))
+    return Levels(levels.values, code)
 
 
 def _stages(trees: Sequence[Tree], output: np.ndarray, n_outputs: int) -> tuple[tuple[Tree, ...], ...]:

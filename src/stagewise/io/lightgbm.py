@@ -4,23 +4,27 @@ What LightGBM does with a value x at a split (its `NumericalDecision`, and the c
 
 - |x| <= 1e-35 (as float32) is 0;
 - a NaN is 0 unless the split's missing type is "nan";
-- with missing type "zero" a 0, and with "nan" a NaN, goes to the default side; all else goes left when x <= threshold.
+- with missing type "zero" a 0, and with "nan" a NaN, goes to the default side; all else goes left when x <= threshold;
+- a split on categories sends the codes of its set left, everything else right: NaN, negative and unseen codes too.
 """
 
 from __future__ import annotations
 
 import os
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from stagewise.data.categories import Levels
 from stagewise.errors import InputError, InputTypeError
-from stagewise.io.grove import Grove, walk
-from stagewise.io.imported import MOST_OUTPUTS, Source, estimator_of
+from stagewise.io.grove import MOST_CODES, Grove, walk
+from stagewise.io.imported import MOST_OUTPUTS, Source, estimator_of, level_table
 from stagewise.losses.base import Loss
 from stagewise.losses.classification import LogLoss, MulticlassLogLoss
 from stagewise.losses.linked import Linked
 from stagewise.losses.regression import AbsoluteError, Gamma, Huber, Poisson, Quantile, SquaredError, Tweedie
+from stagewise.storage.container import strict_json
 from stagewise.storage.disk import read_file
 
 __all__ = ["ZERO", "import_lightgbm"]
@@ -143,7 +147,14 @@ def _read(text: str, known: Any) -> Source:
         classes=known,
         rate=float(rate) if rate.replace(".", "", 1).isdigit() and rate.isascii() else None,
         average="average_output" in head.values,
+        levels=_level_tables(lines[end:], _infos(head, n_columns)),
     )
+
+
+def _infos(head: _Fields, n_columns: int) -> list[str]:
+    """What the model says about each column: [least:largest], none, or the codes of categories."""
+    infos = head.values.get("feature_infos", "").split(" ")
+    return infos if len(infos) == n_columns else [""] * n_columns
 
 
 def _loss(objective: str, k: int, settings: dict[str, str]) -> tuple[Loss, bool]:
@@ -198,11 +209,6 @@ def _tree(fields: _Fields, n_columns: int) -> Grove:
     n_leaves = fields.count("num_leaves")
     if not 1 <= n_leaves <= len(fields.text("leaf_value")):
         raise InputError(f"{fields.where} has {n_leaves} leaves, but not their values.")
-    if fields.count("num_cat", 0):
-        raise InputError(
-            f"{fields.where} splits on categories, which stagewise cannot represent yet. Train it with those columns "
-            "encoded as numbers."
-        )
     if fields.count("is_linear", 0):
         raise InputError(
             f"{fields.where} has linear models in its leaves (linear_tree); only constants can be imported."
@@ -210,8 +216,9 @@ def _tree(fields: _Fields, n_columns: int) -> Grove:
     n = n_leaves - 1
     kind = fields.numbers("decision_type", np.int64, n, optional=n == 0)
     missing = (kind >> 2) & 3
-    if ((kind & 1) != 0).any() or (kind < 0).any() or (missing > _NAN).any():
-        raise InputError(f"{fields.where} has a decision_type that is no comparison with a number.")
+    by_set = (kind & 1) != 0
+    if (kind < 0).any() or (missing > _NAN).any():
+        raise InputError(f"{fields.where} has a decision_type that is not known.")
     child = [fields.numbers(side, np.int64, n, optional=n == 0) for side in ("left_child", "right_child")]
     if any((own >= n).any() or (own < -n_leaves).any() for own in child):
         raise InputError(f"{fields.where} has a child that is not there.")
@@ -224,13 +231,14 @@ def _tree(fields: _Fields, n_columns: int) -> Grove:
         raise InputError(f"{fields.where} has a threshold that is no number.")
     threshold = np.where((at >= -ZERO) & (at < 0.0), _BELOW_ZERO, np.where((at >= 0.0) & (at < ZERO), ZERO, at))
     zero_left, default_left = threshold >= 0.0, (kind & 2) != 0
+    subset, sets = _sets(fields, at, by_set)
     leaves, none = np.zeros(n_leaves), np.zeros(n_leaves, np.int64)
     gain = np.maximum(fields.numbers("split_gain", np.float64, n, optional=True), 0.0)
     grove = Grove(
         root=np.zeros(1, np.int64),
         feature=np.concatenate([feature, none]),
         threshold=np.concatenate([threshold, leaves]),
-        missing_left=np.concatenate([np.where(missing == _NONE, zero_left, default_left), none]).astype(bool),
+        missing_left=np.concatenate([np.where(missing == _NONE, zero_left, default_left) & ~by_set, none]).astype(bool),
         left=left,
         right=right,
         value=np.concatenate([np.zeros(n), fields.numbers("leaf_value", np.float64, n_leaves)]),
@@ -247,11 +255,61 @@ def _tree(fields: _Fields, n_columns: int) -> Grove:
                 fields.numbers("leaf_weight", np.float64, n_leaves, True),
             ]
         ),
+        subset=np.concatenate([subset, np.full(n_leaves, -1)]),
+        sets=sets,
     )
     if not grove.cover.any():
         grove.cover = grove.count.astype(np.float64)
-    against = (missing == _ZERO_MISSING) & (zero_left != default_left)
+    against = (missing == _ZERO_MISSING) & (zero_left != default_left) & ~by_set
     return _with_zeros(grove, against, fields.where) if against.any() else grove
+
+
+def _sets(fields: _Fields, at: np.ndarray, by_set: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
+    """(the set of each inner node or -1, the sets); `at` of a split on categories is the number of its set."""
+    subset = np.full(len(at), -1, np.int64)
+    n_sets = fields.count("num_cat", 0)
+    if not by_set.any():
+        return subset, []
+    words = fields.text("cat_threshold").split()
+    bounds = fields.numbers("cat_boundaries", np.int64, n_sets + 1)
+    bits = fields.numbers("cat_threshold", np.int64, len(words))
+    if bounds[0] != 0 or bounds[-1] != len(bits) or (np.diff(bounds) < 0).any() or len(bits) > MOST_CODES // 32:
+        raise InputError(f"{fields.where} has cat_boundaries that do not fit cat_threshold.")
+    if (bits < 0).any() or (bits >= 1 << 32).any():
+        raise InputError(f"{fields.where} has a value of cat_threshold that is no word of 32 bits.")
+    if ((at < 0) | (at >= n_sets) | (at != np.floor(at)))[by_set].any():
+        raise InputError(f"{fields.where} names a set of categories that is not there.")
+    subset[by_set] = at[by_set].astype(np.int64)
+    halves = [bits[a:b] for a, b in pairwise(bounds.tolist())]
+    pairs = [np.append(own, np.zeros(len(own) % 2, np.int64)).astype(np.uint32) for own in halves]
+    return subset, [own[::2] | own[1::2].astype(np.uint64) << np.uint64(32) for own in pairs]
+
+
+def _level_tables(lines: list[str], infos: list[str]) -> tuple[Levels | None, ...]:
+    """The level tables of the columns that were categories of a pandas frame. infos: feature_infos of all columns.
+
+    The text lists the categories of such columns one after the other, without saying which they are: those whose info
+    is a list of codes.
+    """
+    said = [line.partition(":")[2] for line in lines if line.startswith("pandas_categorical:")]
+    try:
+        tables = strict_json(said[-1].encode()) if said else None
+    except (ValueError, RecursionError) as error:
+        raise InputError("pandas_categorical of the LightGBM model is no valid JSON.") from error
+    if not tables:
+        return ()
+    columns = [j for j, info in enumerate(infos) if ":" in info and info[:1] != "["]
+    if not isinstance(tables, list) or not all(isinstance(own, list) and own for own in tables):
+        raise InputError("pandas_categorical of the LightGBM model is no list of lists.")
+    if len(tables) != len(columns):
+        raise InputError(
+            f"The LightGBM model was trained on {len(tables)} columns of pandas categories, but splits {len(columns)} "
+            "columns as such, and does not say which. Train it with all of them as unordered categories, or on codes."
+        )
+    found: list[Levels | None] = [None] * len(infos)
+    for j, own in zip(columns, tables, strict=True):
+        found[j] = level_table(own, "The LightGBM model")
+    return tuple(found)
 
 
 def _with_zeros(grove: Grove, against: np.ndarray, where: str) -> Grove:
@@ -300,6 +358,8 @@ def _with_zeros(grove: Grove, against: np.ndarray, where: str) -> Grove:
         gain=grove.gain[source] * shares,
         count=np.ceil(grove.count[source] * shares).astype(np.int64),
         cover=grove.cover[source] * shares,
+        subset=grove.subset[source],
+        sets=grove.sets,
     )
 
 
@@ -315,7 +375,11 @@ def _joined(parts: list[Grove]) -> Grove:
         own = of(name, np.int64)
         return np.where(own >= 0, own + np.repeat(shift, sizes), -1)
 
+    before = np.concatenate(([0], np.cumsum([len(part.sets) for part in parts], dtype=np.int64)))[:-1]
+    subset = of("subset", np.int64)
     return Grove(
+        subset=np.where(subset >= 0, subset + np.repeat(before, sizes), -1),
+        sets=[words for part in parts for words in part.sets],
         root=shift.astype(np.int64),
         feature=of("feature", np.int64),
         threshold=of("threshold", np.float64),

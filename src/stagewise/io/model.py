@@ -38,6 +38,8 @@ def write_model(model: Model) -> dict[str, Section]:
         TERMS[name].read(sections[name].arrays, model.schema.n_columns)
     names = None if model.schema.names is None else list(model.schema.names)
     values = {"best": history.best, "loss": write_loss(model.loss), "names": names}
+    if model.schema.zeros_missing:
+        values["zeros"] = "missing"
     binned = len(model.cuts) > 0
     sections["model"] = Section(
         values if binned else {**values, "binned": False},
@@ -80,7 +82,7 @@ def read_model(sections: Mapping[str, Section], losses: Losses) -> Model:
         initial=initial,
         stages=read_stages(sections, len(initial), n_columns),
         cuts=_cuts(_row(arrays, "cuts", np.float64), cut_counts, values.get("binned", True)),
-        schema=Schema(n_columns, _names(values.get("names"), n_columns)),
+        schema=Schema(n_columns, _names(values.get("names"), n_columns), zeros_missing=_zeros_missing(values)),
         history=_history(values.get("best"), arrays),
     )
     if model.history.best != len(model.stages):
@@ -104,6 +106,13 @@ def _names(names: Any, n_columns: int) -> tuple[str, ...] | None:
     if not isinstance(names, list) or len(names) != n_columns or not all(isinstance(own, str) for own in names):
         raise InputError(f"The names of the columns must be {n_columns} texts.")
     return tuple(names)
+
+
+def _zeros_missing(values: Mapping[str, Any]) -> bool:
+    zeros = values.get("zeros", "values")
+    if zeros not in ("values", "missing"):
+        raise InputError("The model does not say whether zeros are values or missing.")
+    return bool(zeros == "missing")
 
 
 def _cuts(joined: np.ndarray, counts: np.ndarray, binned: Any) -> tuple[np.ndarray, ...]:

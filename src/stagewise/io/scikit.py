@@ -6,13 +6,15 @@ compares in float64. Both send values <= the threshold left, and add up in float
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from stagewise.data.categories import Levels
 from stagewise.errors import InputError, InputTypeError
 from stagewise.io.grove import Grove, float32_threshold
-from stagewise.io.imported import Source, estimator_of
+from stagewise.io.imported import Source, estimator_of, level_table
 from stagewise.losses.base import Loss
 from stagewise.losses.classification import Exponential, LogLoss, MulticlassLogLoss
 from stagewise.losses.regression import AbsoluteError, Gamma, Huber, Poisson, Quantile, SquaredError
@@ -122,12 +124,8 @@ def _impurity_gain(tree: Any) -> np.ndarray:
 
 
 def _from_histogram(model: Any) -> Source:
-    if model.is_categorical_ is not None and np.any(model.is_categorical_):
-        raise InputError(
-            "The model splits on categories, which stagewise cannot represent yet. Train it with those columns encoded "
-            "as numbers."
-        )
-    nodes = [predictor.nodes for stage in model._predictors for predictor in stage]
+    predictors = [predictor for stage in model._predictors for predictor in stage]
+    nodes = [predictor.nodes for predictor in predictors]
     sizes = np.array([len(own) for own in nodes], np.int64)
     shift = np.concatenate(([0], np.cumsum(sizes)))[:-1]
     base = np.repeat(shift, sizes)
@@ -136,9 +134,22 @@ def _from_histogram(model: Any) -> Source:
         return np.concatenate([np.empty(0, kind), *(own[name] for own in nodes)]).astype(kind)
 
     leaf = of("is_leaf", np.bool_)
+    by_set = of("is_categorical", np.bool_) & ~leaf
+    subset, sets = np.full(len(leaf), -1, np.int64), []
+    if by_set.any():
+        before = np.concatenate(([0], np.cumsum([len(own.raw_left_cat_bitsets) for own in predictors])))[:-1]
+        subset[by_set] = (of("bitset_idx", np.int64) + np.repeat(before, sizes))[by_set]
+        sets = [
+            np.ascontiguousarray(words, np.uint32).view(np.uint64)
+            for own in predictors
+            for words in own.raw_left_cat_bitsets
+        ]
+    order, levels = _columns(model)
     grove = Grove(
+        subset=subset,
+        sets=sets,
         root=shift.astype(np.int64),
-        feature=of("feature_idx", np.int64),
+        feature=order[of("feature_idx", np.int64)],
         threshold=of("num_threshold", np.float64),
         missing_left=of("missing_go_to_left", np.bool_),
         left=np.where(leaf, -1, of("left", np.int64) + base),
@@ -151,4 +162,26 @@ def _from_histogram(model: Any) -> Source:
     classes = len(getattr(model, "classes_", ()))
     loss = _loss(model.loss, model.quantile if getattr(model, "quantile", None) is not None else 0.5, classes)
     initial = np.asarray(model._baseline_prediction, np.float64).ravel()
-    return _source(model, loss, initial, grove, len(nodes))
+    return replace(_source(model, loss, initial, grove, len(nodes)), levels=levels)
+
+
+def _columns(model: Any) -> tuple[np.ndarray, tuple[Levels | None, ...]]:
+    """(the column of X that each column of the trees is, level tables): categories come first there, encoded.
+
+    Levels that training did not see (they were in its validation sample only) go where missing values go.
+    """
+    if model.is_categorical_ is None or not np.any(model.is_categorical_):
+        return np.arange(model.n_features_in_), ()
+    mask = np.asarray(model.is_categorical_, bool)
+    first = np.flatnonzero(mask)
+    known, places = model._bin_mapper.make_known_categories_bitsets()
+    levels: list[Levels | None] = [None] * len(mask)
+    for k, (j, names) in enumerate(
+        zip(first, model._preprocessor.named_transformers_["encoder"].categories_, strict=True)
+    ):
+        present = [own for own in names.tolist() if own is not None and own == own]
+        table = level_table(present, "The model of scikit-learn")
+        bits = np.unpackbits(np.ascontiguousarray(known[places[k]], "<u4").view(np.uint8), bitorder="little")
+        seen = bits[table.codes] != 0
+        levels[j] = Levels(table.values[seen], table.numbers[seen])
+    return np.concatenate([first, np.flatnonzero(~mask)]), tuple(levels)

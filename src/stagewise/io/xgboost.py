@@ -3,19 +3,24 @@
 XGBoost rounds every value to float32 and sends it left when it is < the threshold, missing ones to the default side.
 Leaves are float32 and are added up in float32; here they are added in float64, so predictions agree up to that rounding
 and the leaves that a row reaches agree exactly.
+
+A split on categories sends those that it names right and all others left: here children change places.
 """
 
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any, TypeVar
 
 import numpy as np
 
+from stagewise.data.categories import Levels
 from stagewise.errors import InputError, InputTypeError
-from stagewise.io.grove import Grove, float32_threshold
-from stagewise.io.imported import MOST_COLUMNS, MOST_OUTPUTS, Source, estimator_of
+from stagewise.io.grove import MOST_CODES, Grove, float32_threshold, words_of
+from stagewise.io.imported import MOST_COLUMNS, MOST_OUTPUTS, Source, estimator_of, level_table
 from stagewise.io.ubjson import read_ubjson
 from stagewise.losses.base import Loss
 from stagewise.losses.classification import LogLoss, MulticlassLogLoss
@@ -28,6 +33,9 @@ from stagewise.storage.disk import read_file
 __all__ = ["import_xgboost"]
 
 T = TypeVar("T")
+
+_MOST_WORDS = 1 << 22
+"""Words of all sets of categories, beyond what their numbers let one expect."""
 
 _LINKS = {
     "reg:squaredlogerror": "identity", "reg:pseudohubererror": "identity", "reg:quantileerror": "identity",
@@ -162,6 +170,7 @@ def _read(model: Any, known: Any, best: int | None) -> Source:
         n_columns=n_columns,
         names=tuple(names) or None,
         classes=known,
+        levels=_level_tables(forest.get("cats"), n_columns),
     )
 
 
@@ -252,8 +261,9 @@ def _row(values: Any, what: str, kind: Any) -> np.ndarray:
 def _grove(trees: list[Any], scale: np.ndarray | None) -> Grove:
     """All trees; node numbers of a tree follow those of the trees before it."""
     columns: dict[str, list[np.ndarray]] = {
-        name: [] for name in ("feature", "at", "missing", "left", "right", "gain", "cover")
+        name: [] for name in ("feature", "at", "missing", "left", "right", "gain", "cover", "subset")
     }
+    sets: list[np.ndarray] = []
     sizes: list[int] = []
     before = 0
     for number, tree in enumerate(trees):
@@ -268,14 +278,6 @@ def _grove(trees: list[Any], scale: np.ndarray | None) -> Grove:
             "gain": _row(_at(tree, "loss_changes"), "loss_changes", np.float64),
             "cover": _row(_at(tree, "sum_hessian"), "sum_hessian", np.float64),
         }
-        if (
-            len(_row(tree.get("categories", []), "categories", np.int64))
-            or _row(tree.get("split_type", []), "split_type", np.int64).any()
-        ):
-            raise InputError(
-                f"{where} splits on categories, which stagewise cannot represent yet. Train it with those columns "
-                "encoded as numbers."
-            )
         if str(_table(tree, "tree_param").get("size_leaf_vector", "1")) not in ("0", "1"):
             raise InputError(f"{where} has leaves of several values (multi_output_tree), which cannot be imported.")
         inner = left >= 0
@@ -286,6 +288,12 @@ def _grove(trees: list[Any], scale: np.ndarray | None) -> Grove:
         leaf = at if scale is None else at.astype(np.float32) * scale[number]  # both float32, as in XGBoost
         rows |= {"at": np.where(inner, at, leaf), "left": np.where(inner, left + before, -1)}
         rows["right"] = np.where(inner, right + before, -1)
+        rows["subset"] = _sets(tree, inner, where, sets)
+        by_set = rows["subset"] >= 0
+        rows["left"], rows["right"] = (
+            np.where(by_set, rows[b], rows[a]) for a, b in (("left", "right"), ("right", "left"))
+        )
+        rows["missing"] = rows["missing"] != by_set
         for name, own in rows.items():
             columns[name].append(own)
         sizes.append(n)
@@ -294,7 +302,7 @@ def _grove(trees: list[Any], scale: np.ndarray | None) -> Grove:
     inner = joined["left"] >= 0
     # as float32, which a decimal number in the file stands for
     at = joined["at"].astype(np.float32).astype(np.float64)
-    whole = {name: joined[name].astype(np.int64) for name in ("feature", "left", "right")}
+    whole = {name: joined[name].astype(np.int64) for name in ("feature", "left", "right", "subset")}
     gain, cover = (_single(np.clip(np.nan_to_num(joined[name]), 0.0, 3e38)) for name in ("gain", "cover"))
     return Grove(
         root=np.concatenate(([0], np.cumsum(np.array(sizes, np.int64))))[: len(sizes)].astype(np.int64),
@@ -307,4 +315,60 @@ def _grove(trees: list[Any], scale: np.ndarray | None) -> Grove:
         gain=gain,
         count=np.rint(np.minimum(cover, 2.0**50)).astype(np.int64),
         cover=cover,
+        subset=whole["subset"],
+        sets=sets,
     )
+
+
+def _sets(tree: Any, inner: np.ndarray, where: str, sets: list[np.ndarray]) -> np.ndarray:
+    """By node the number of its set of categories, or -1; the sets of this tree are added to `sets`."""
+    subset = np.full(len(inner), -1, np.int64)
+    kind = _row(tree.get("split_type", []), "split_type", np.int64)
+    parts = ("categories", "categories_nodes", "categories_segments", "categories_sizes")
+    codes, nodes, first, sizes = (_row(tree.get(name, []), name, np.int64) for name in parts)
+    if not kind.any() and not len(codes) and not len(nodes):
+        return subset
+    asked = np.flatnonzero(inner & (kind == 1)) if len(kind) == len(inner) else None
+    if asked is None or not np.array_equal(np.sort(nodes), asked) or not len(nodes) == len(first) == len(sizes):
+        raise InputError(f"{where} splits on categories at nodes that it does not give them for.")
+    inside = (first >= 0) & (sizes >= 0) & (first <= len(codes)) & (sizes <= len(codes) - first)
+    if not inside.all() or int(sizes.sum()) != len(codes):
+        raise InputError(f"{where} has categories_segments that do not fit its categories.")
+    if (codes < 0).any() or (codes >= MOST_CODES).any():
+        raise InputError(f"{where} has a category outside of 0 to {MOST_CODES:,}.")
+    if sum(map(len, sets)) + int((codes // 64 + 1).max(initial=0)) * len(nodes) > _MOST_WORDS + 64 * len(codes):
+        raise InputError(f"{where} has categories with numbers that are too high for so few of them.")
+    for node, a, n in zip(nodes.tolist(), first.tolist(), sizes.tolist(), strict=True):
+        subset[node] = len(sets)
+        sets.append(words_of(codes[a : a + n]))
+    return subset
+
+
+def _level_tables(stored: Any, n_columns: int) -> tuple[Levels | None, ...]:
+    """The level tables that XGBoost keeps of frames, from version 3.1 on."""
+    tables = stored.get("enc") if isinstance(stored, dict) else None
+    if not tables:
+        return ()
+    if not isinstance(tables, list) or len(tables) != n_columns:
+        raise InputError(f"The XGBoost model does not have a table of categories for each of {n_columns} columns.")
+    found: list[Levels | None] = [None] * n_columns
+    for j, own in enumerate(tables):
+        values = _at(own, "values")
+        if "offsets" in own:
+            ends = _row(own["offsets"], "offsets", np.int64)
+            texts = (_row(values, "values", np.int64) & 255).astype(np.uint8).tobytes()
+            if max(texts, default=0) > 127:
+                warnings.warn(
+                    f"Column {j} of the XGBoost model has categories with letters beyond ASCII, which XGBoost 3.2 cuts "
+                    "at the wrong places. Their names are not known here; pass the codes of this column.",
+                    stacklevel=4,
+                )
+                continue
+            if (np.diff(ends) < 0).any() or (len(ends) and (ends[0] != 0 or ends[-1] != len(texts))):
+                raise InputError("The XGBoost model has a table of categories whose offsets do not fit its texts.")
+            names: list[Any] = [texts[a:b].decode() for a, b in pairwise(ends.tolist())]
+        else:
+            names = _row(values, "values", np.float64).tolist()
+        if names:
+            found[j] = level_table(names, "The XGBoost model")
+    return tuple(found)

@@ -60,13 +60,41 @@ def best_cut(hist, n_bins, whole, min_rows, left, right):
     return best if found else 0.0, cut, where if sides == 2 else np.int64(NOT_SEEN)
 
 
+@device
+def best_code(hist, n_bins, whole, min_rows, right):
+    """As `best_cut`, for a column of categories: one code on the left, the others on the right.
+
+    Missing values are a code too, 255, when there are any. Ties: the lowest code.
+    """
+    size = whole.shape[0]
+    base = purity(whole)
+    weight = 0.0
+    for k in range(size - 1):
+        weight += np.float64(whole[k])
+    best, chosen, found = _NOISE * weight, np.int64(0), False
+    missing = hist[MISSING, size - 1] > 0
+    for b in range(n_bins + 1 if missing else n_bins):
+        own = np.int64(MISSING) if b == n_bins else np.int64(b)
+        for k in range(size):
+            right[k] = whole[k] - hist[own, k]
+        if hist[own, size - 1] < max(min_rows, 1) or right[size - 1] < min_rows:
+            continue
+        gain = purity(hist[own]) + purity(right) - base
+        if gain > best:
+            best, chosen, found = gain, own, True
+    return best if found else 0.0, chosen, np.int64(chosen == MISSING) if missing else np.int64(NOT_SEEN)
+
+
 @kernel
-def class_splits(tid, n_threads, by_column, n_bins, node, code, weight, whole, min_rows, hist, gain, cut, side):
+def class_splits(
+    tid, n_threads, by_column, n_bins, in_sets, node, code, weight, whole, min_rows, hist, gain, cut, side
+):
     """The best split of every open node by every column.
 
-    by_column uint8 (n_columns, n_rows); node int32 (n_rows): the open node of a row, negative when it is in none; code
-    int64 (n_rows): classes; weight int64 (n_rows); whole int64 (n_nodes, K + 1): class weights and rows of each node;
-    hist int64 (n_threads, n_nodes, 256, K + 1): scratch. Out: gain, cut and side (n_columns, n_nodes), see best_cut.
+    by_column uint8 (n_columns, n_rows); in_sets bool (n_columns): columns of categories; node int32 (n_rows): the open
+    node of a row, negative when it is in none; code int64 (n_rows): classes; weight int64 (n_rows); whole int64
+    (n_nodes, K + 1): class weights and rows of each node; hist int64 (n_threads, n_nodes, 256, K + 1): scratch. Out:
+    gain, cut and side (n_columns, n_nodes), see best_cut and best_code.
     """
     n_nodes, size = whole.shape[0], whole.shape[1]
     own = hist[tid]
@@ -80,6 +108,9 @@ def class_splits(tid, n_threads, by_column, n_bins, node, code, weight, whole, m
                 own[m, bins[i], code[i]] += weight[i]
                 own[m, bins[i], size - 1] += 1
         for m in range(n_nodes):
+            if in_sets[j]:
+                gain[j, m], cut[j, m], side[j, m] = best_code(own[m], n_bins[j], whole[m], min_rows, right)
+                continue
             gain[j, m], cut[j, m], side[j, m] = best_cut(own[m], n_bins[j], whole[m], min_rows, left, right)
 
 

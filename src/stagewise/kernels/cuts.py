@@ -178,6 +178,18 @@ def describe_bins(keys, counts, last, n_bins, m, top, points, shares):
         k = end + 1
 
 
+@device
+def write_column(keys, counts, m, max_bins, top, last, cuts, points, shares):
+    """The cut points and the bins of a column with m distinct values (keys, and their weights). last: scratch (256)."""
+    n_bins = m
+    if m > max_bins:
+        n_bins = greedy_cuts(counts[:m], max_bins, last)
+    for b in range(n_bins - 1):
+        end = last[b] if m > max_bins else b
+        cuts[b] = cut_between(float_of(np.uint64(keys[end]), top), float_of(np.uint64(keys[end + 1]), top))
+    describe_bins(keys, counts, last, n_bins, m, top, points, shares)
+
+
 @kernel
 def matrix_cuts(
     tid, n_threads, gate, bits, rows, weights, max_bins, keys, order, counts, table, cuts, points, shares, found
@@ -209,13 +221,5 @@ def matrix_cuts(
             if n > 0:
                 sort_digits(sorted_keys, own[at_once], own_order[0], own_order[1], digits, table[tid])
             m = count_equal(sorted_keys, weights, own_order[0], largest, own_counts)
-            n_bins = m
-            if m > max_bins:
-                n_bins = greedy_cuts(own_counts[:m], max_bins, last)
-            for b in range(n_bins - 1):
-                end = last[b] if m > max_bins else b
-                cuts[j0 + c, b] = cut_between(
-                    float_of(np.uint64(sorted_keys[end]), top), float_of(np.uint64(sorted_keys[end + 1]), top)
-                )
-            describe_bins(sorted_keys, own_counts, last, n_bins, m, top, points[j0 + c], shares[j0 + c])
+            write_column(sorted_keys, own_counts, m, max_bins, top, last, cuts[j0 + c], points[j0 + c], shares[j0 + c])
             found[j0 + c] = m

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stagewise.kernels.bundles import test_of
 from stagewise.kernels.frontier import pop, push
 from stagewise.kernels.histogram import accumulate, build_columns, build_share, merge_columns, subtract_columns
 from stagewise.kernels.jit import cycles, device, kernel, piece
@@ -44,6 +45,7 @@ from stagewise.kernels.split import (
     COLUMN,
     COUNT_LEFT,
     MISSING_LEFT,
+    comes_first,
     improvement,
     noise,
     scan_columns,
@@ -192,9 +194,11 @@ def partition_node(bins, nodes, node, work, tid, n_threads):
     """Divide a node's rows by its split. True when called off."""
     s, e, home = nodes.state[node, START], nodes.state[node, STOP], nodes.state[node, HOME]
     rows, to = work.rows[home], work.rows[1 - home]
-    column = bins.by_column[nodes.split[node, COLUMN]]
-    cut, missing_left = nodes.split[node, BIN], nodes.split[node, MISSING_LEFT] == 1
-    by_set, sides = cut < 0, work.sides[tid]
+    place, shift, bound = test_of(
+        bins.bundles, nodes.split[node, COLUMN], nodes.split[node, BIN], nodes.split[node, MISSING_LEFT] == 1
+    )
+    column = bins.by_column[place]
+    by_set, sides = nodes.split[node, BIN] < 0, work.sides[tid]
     if by_set:
         fill_sides(nodes.split[node], sides)
     middle = s + nodes.split[node, COUNT_LEFT]
@@ -209,7 +213,7 @@ def partition_node(bins, nodes, node, work, tid, n_threads):
                 if by_set:
                     work.counts[tid, 0] = count_sides(column, sides, rows, k0, k1)
                 else:
-                    work.counts[tid, 0] = count_left(column, cut, missing_left, rows, k0, k1)
+                    work.counts[tid, 0] = count_left(column, shift, bound, rows, k0, k1)
                 off = barrier(work.gate, n_threads)
                 for t in range(tid):
                     left += work.counts[t, 0]
@@ -219,12 +223,12 @@ def partition_node(bins, nodes, node, work, tid, n_threads):
                 if by_set:
                     divide_sides_backward(column, sides, rows, k0, k1, to, middle, e)
                 else:
-                    divide_backward(column, cut, missing_left, rows, k0, k1, to, middle, e)
+                    divide_backward(column, shift, bound, rows, k0, k1, to, middle, e)
     if working and not off:
         if by_set:
             divide_sides(column, sides, rows, k0, k1, to, left, right)
         else:
-            divide(column, cut, missing_left, rows, k0, k1, to, left, right)
+            divide(column, shift, bound, rows, k0, k1, to, left, right)
     return barrier(work.gate, n_threads) or off
 
 
@@ -314,7 +318,7 @@ def search(bins, nodes, parent, small, big, do_small, do_big, work, limits, pack
                     if c0 == 0:
                         state[node, GRAD], state[node, HESS] = g, h
                 work.found_gain[tid, which] = scan_columns(
-                    pools, wide, slot, c0, end, bins.n_bins, node, g, h, state[node, STOP] - state[node, START],
+                    pools, wide, slot, c0, end, bins, node, g, h, state[node, STOP] - state[node, START],
                     limits, packing, work.gains[tid, 0], work.found_gain[tid, which], work.found[tid, which],
                 )  # fmt: skip
                 if limits.any_sets:
@@ -330,7 +334,7 @@ def search(bins, nodes, parent, small, big, do_small, do_big, work, limits, pack
 
 @device
 def keep_best(nodes, node, which, limits, packing, found, found_gain, n_threads):
-    """The best of the threads' findings becomes the node's split; threads hold ascending columns, ties to the first.
+    """The best of the threads' findings becomes the node's split; ties to the lowest column.
 
     Threads are compared by the value that columns are compared by: rounded once more, two could tie that do not.
     """
@@ -338,7 +342,7 @@ def keep_best(nodes, node, which, limits, packing, found, found_gain, n_threads)
     C = nodes.state[node, STOP] - nodes.state[node, START]
     best = 0
     for t in range(1, n_threads):
-        if found_gain[t, which] > found_gain[best, which]:
+        if comes_first(found_gain[t, which], found[t, which], found_gain[best, which], found[best, which]):
             best = t
     value = found_gain[best, which]
     gain = improvement(value, G, H, limits, packing) if value > 0.0 else -1.0

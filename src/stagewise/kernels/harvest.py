@@ -13,8 +13,8 @@ __all__ = ["harvest", "set_leaves"]
 
 @kernel
 def harvest(nodes, cuts, by_level, scale, numbers, floats, leaves, sets):
-    """Fill numbers (int32, 6 x n_nodes: feature, cut, missing_left, left, depth, subset), floats (threshold, gain, count),
-    leaves (node, start, stop, line) and sets (uint64, n_leaves x 4); the numbers of leaves and of sets.
+    """Fill numbers (int32, 6 x n_nodes: feature, cut, missing_left, left, depth, subset), floats (threshold, gain,
+    count), leaves (node, start, stop, line) and sets (uint64, n_nodes x 4); the numbers of leaves and of sets.
 
     cuts (n_columns, 256) are padded with +inf. Where nothing was missing in training, missing values go to the side
     with more rows (ties: left), with `by_level` (symmetric trees) counted over the whole level.

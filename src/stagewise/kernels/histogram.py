@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stagewise.kernels.bundles import NO_BUNDLES, Bundles
 from stagewise.kernels.jit import device, kernel, never_inline, piece, prefetch, prefetch_near
 
 __all__ = ["Bins", "Pools", "add_rows", "build_columns", "build_share", "histogram_of_rows", "subtract_columns"]
@@ -24,12 +25,13 @@ _AHEAD, _NEAR = 32, 4
 
 
 class Bins(NamedTuple):
-    """The bin codes of a table."""
+    """The bin codes of a table. A column is a feature, unless there are bundles."""
 
     by_row: np.ndarray  # uint8 (n_rows * stride), row after row
     by_column: np.ndarray  # uint8 (n_columns, n_rows)
     n_bins: np.ndarray  # int64 (n_columns): codes 0 .. n_bins - 1, and 255 for missing
     stride: int
+    bundles: Bundles = NO_BUNDLES
 
 
 class Pools(NamedTuple):

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stagewise.kernels.bundles import test_of
 from stagewise.kernels.jit import device, kernel, piece, trailing_zeros
 from stagewise.kernels.lookups import Lookups, Sets, fill_codes, same_set
 from stagewise.kernels.partition import MISSING
@@ -330,31 +331,68 @@ def tree_leaves(tid, n_threads, X, walks, out):
                 out[b + r, t] = at[r]
 
 
+class Tests(NamedTuple):
+    """A tree on bin codes, node by node: right when (code + shift) & 255 > bound; a leaf's step leads to itself."""
+
+    column: np.ndarray  # int64 (n_nodes), as are the others
+    shift: np.ndarray
+    bound: np.ndarray
+    to: np.ndarray  # the left child
+
+
 @device
-def binned_leaf(bins, i, feature, cut, missing_left, left, subset, sets):
-    """The leaf (node number) of binned row i. left[k] < 0 marks a leaf; cut[k] is the last bin that goes left, unless
-    subset[k] names the set of codes that do (`subset` is empty when there are no sets)."""
+def tests_of(bins, feature, cut, missing_left, left):
+    """The tests of a tree on these bins, and how deep it is. cut[k] is the last bin that goes left."""
+    n_nodes = left.shape[0]
+    tests = Tests(
+        np.zeros(n_nodes, np.int64), np.zeros(n_nodes, np.int64), np.full(n_nodes, 255, np.int64), np.arange(n_nodes)
+    )
+    depth, deepest = np.zeros(n_nodes, np.int64), np.int64(0)
+    for k in range(n_nodes):
+        if left[k] >= 0:
+            column, shift, bound = test_of(bins.bundles, np.int64(feature[k]), np.int64(cut[k]), missing_left[k] != 0)
+            tests.column[k], tests.shift[k], tests.bound[k] = column, shift, bound
+            tests.to[k] = left[k]
+            depth[left[k]] = depth[left[k] + 1] = depth[k] + 1  # children come after their parent
+        deepest = max(deepest, depth[k])
+    return tests, deepest
+
+
+@piece
+def step(codes, p, tests, k):
+    """The child of node k that the row whose codes begin at p goes to."""
+    right = ((codes[p + tests.column[k]] + tests.shift[k]) & 255) > tests.bound[k]
+    return tests.to[k] + np.int64(right)
+
+
+@device
+def binned_leaf(codes, p, tests, missing_left, left, subset, sets):
+    """The leaf (node number) of the row whose codes begin at p. subset[k] names the set of codes that go left, where
+    there is one (`subset` is empty when there are no sets)."""
     k = np.int64(0)
     by_sets = subset.shape[0] > 0
     while left[k] >= 0:
-        code = np.int64(bins.by_row[i * bins.stride + feature[k]])
-        if code == MISSING:
-            goes_left = missing_left[k] != 0
-        elif by_sets and subset[k] >= 0:
-            goes_left = (sets[subset[k], code // 64] >> np.uint64(code % 64)) & np.uint64(1) != 0
+        if by_sets and subset[k] >= 0:
+            code = np.int64(codes[p + tests.column[k]])
+            if code == MISSING:
+                goes_left = missing_left[k] != 0
+            else:
+                goes_left = (sets[subset[k], code // 64] >> np.uint64(code % 64)) & np.uint64(1) != 0
+            k = np.int64(left[k]) + (0 if goes_left else 1)
         else:
-            goes_left = code <= cut[k]
-        k = np.int64(left[k]) + (0 if goes_left else 1)
+            k = step(codes, p, tests, k)
     return k
 
 
 @kernel
 def add_tree_binned(tid, n_threads, bins, index, feature, cut, missing_left, left, subset, sets, value, out):
     """out[r] += the leaf value of one tree for binned row index[r] (row r when `index` is empty)."""
+    tests, _ = tests_of(bins, feature, cut, missing_left, left)
     k0, k1 = share(0, out.shape[0], tid, n_threads)
+    codes, stride = bins.by_row, np.int64(bins.stride)
     for r in range(k0, k1):
-        i = np.int64(index[r]) if index.shape[0] > 0 else r
-        out[r] += value[binned_leaf(bins, i, feature, cut, missing_left, left, subset, sets)]
+        p = (np.int64(index[r]) if index.shape[0] > 0 else r) * stride
+        out[r] += value[binned_leaf(codes, p, tests, missing_left, left, subset, sets)]
 
 
 @kernel
@@ -364,18 +402,7 @@ def label_binned(tid, n_threads, bins, index, feature, cut, missing_left, left, 
     Four rows walk side by side, without a branch, for as many steps as the tree is deep; a leaf's step leads to itself.
     Trees with sets walk row by row.
     """
-    n_nodes = left.shape[0]
-    column, to = np.zeros(n_nodes, np.int64), np.empty(n_nodes, np.int64)
-    last, one_up = np.empty(n_nodes, np.int64), np.zeros(n_nodes, np.int64)
-    depth, deepest = np.zeros(n_nodes, np.int64), np.int64(0)
-    for k in range(n_nodes):
-        to[k], last[k] = k, 255
-        if left[k] >= 0:
-            # one up, the missing code 255 wraps round to 0 and so lies left of any cut
-            column[k], to[k], one_up[k] = feature[k], left[k], np.int64(missing_left[k] != 0)
-            last[k] = cut[k] + one_up[k]
-            depth[left[k]] = depth[left[k] + 1] = depth[k] + 1  # children come after their parent
-        deepest = max(deepest, depth[k])
+    tests, deepest = tests_of(bins, feature, cut, missing_left, left)
     k0, k1 = share(0, index.shape[0], tid, n_threads)
     quick = k1 if subset.shape[0] == 0 else k0
     codes, stride = bins.by_row, np.int64(bins.stride)
@@ -384,11 +411,11 @@ def label_binned(tid, n_threads, bins, index, feature, cut, missing_left, left, 
         u, v = np.int64(index[r + 2]) * stride, np.int64(index[r + 3]) * stride
         a, b, c, d = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
         for _ in range(deepest):
-            a = to[a] + np.int64(((codes[p + column[a]] + one_up[a]) & 255) > last[a])
-            b = to[b] + np.int64(((codes[q + column[b]] + one_up[b]) & 255) > last[b])
-            c = to[c] + np.int64(((codes[u + column[c]] + one_up[c]) & 255) > last[c])
-            d = to[d] + np.int64(((codes[v + column[d]] + one_up[d]) & 255) > last[d])
+            a = step(codes, p, tests, a)
+            b = step(codes, q, tests, b)
+            c = step(codes, u, tests, c)
+            d = step(codes, v, tests, d)
         labels[index[r]], labels[index[r + 1]], labels[index[r + 2]], labels[index[r + 3]] = a, b, c, d
     for r in range(k0 + (quick - k0) // 4 * 4, k1):
         i = np.int64(index[r])
-        labels[i] = binned_leaf(bins, i, feature, cut, missing_left, left, subset, sets)
+        labels[i] = binned_leaf(codes, i * stride, tests, missing_left, left, subset, sets)

@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stagewise.kernels.bundles import PLAIN, WITH_MISSING, fill_lefts, left_word, missing_word, owner
 from stagewise.kernels.exact import mix
 from stagewise.kernels.histogram import accumulate, padded
 from stagewise.kernels.jit import device, float_bits, from_bits, kernel, never_inline, piece
@@ -38,7 +39,7 @@ __all__ = [
     "split_gains",
 ]
 
-# fields of a split record (int64); a split by a set of codes has BIN = -1 and the codes on its left as bits of four words
+# fields of a split record (int64); a split by a set of codes has BIN = -1, and its left codes as bits of four words
 COLUMN, BIN, MISSING_LEFT, GRAD_LEFT, HESS_LEFT, COUNT_LEFT, SET = range(7)
 N_FIELDS = 10
 
@@ -217,49 +218,98 @@ def column_threshold(key, n_columns, eligible, wanted):
 
 
 @device
-def scan_columns(pools, wide, slot, c0, c1, n_bins, node, G, H, C, limits, packing, gains, best, out):
+def comes_first(value, record, best, best_record):
+    """Whether a split goes before the best one so far: it is worth more or, of equal worth, has a lower column."""
+    return value > best or (value == best and value >= 0.0 and record[COLUMN] < best_record[COLUMN])
+
+
+@device
+def is_drawn(limits, key, threshold, feature):
+    """Whether a feature is considered at this split."""
+    sampled = limits.max_columns < limits.tree_columns.shape[0]
+    return limits.tree_columns[feature] and not (sampled and mix(key, feature) > threshold)
+
+
+@device
+def lay_out(bundles, column, wide, first, second, n, side, limits, key, threshold, out):
+    """The words of what goes left at the splits of a bundle, by code: out[0], and out[1] when wide. See bundles.py.
+
+    Members that are not considered have zeros, which is no split; with missing values on the left (side 1) so have
+    those of which nothing is missing.
+    """
+    never_inline()
+    fill_lefts(first, bundles, column, n, side == 1, out[0])
+    if wide:
+        fill_lefts(second, bundles, column, n, side == 1, out[1])
+    for m in range(bundles.start[column], bundles.start[column + 1]):
+        j = bundles.member[m]
+        seen = side == 0 or missing_word(second, bundles, j) != 0  # the second word has the count
+        if not (seen and is_drawn(limits, key, threshold, j)):
+            for k in range(bundles.first[j], bundles.first[j] + bundles.size[j]):
+                out[0, k], out[1, k] = 0, 0
+
+
+@device
+def scan_columns(pools, wide, slot, c0, c1, bins, node, G, H, C, limits, packing, gains, best, out):
     """The best split over columns c0..c1, if it is better than `best`: its record goes to `out`; the new best value.
 
     gains (float64, 256) is scratch.
     """
     never_inline()
-    n_columns = n_bins.shape[0]
-    key = limits.key + np.uint64(node)
-    sampled = limits.max_columns < n_columns
-    threshold = np.uint64(0)
-    if sampled:
-        threshold = column_threshold(key, n_columns, limits.tree_columns, limits.max_columns)
-    for j in range(c0, min(c1, n_columns)):
-        if not limits.tree_columns[j] or limits.in_sets[j] or (sampled and mix(key, j) > threshold):
+    bundles, n_features = bins.bundles, limits.tree_columns.shape[0]
+    bundled = bundles.column.shape[0] > 0
+    lefts = np.empty((2, 256 if bundled else 1), np.int64)
+    key, threshold = limits.key + np.uint64(node), np.uint64(0)
+    if limits.max_columns < n_features:
+        threshold = column_threshold(key, n_features, limits.tree_columns, limits.max_columns)
+    for column in range(c0, min(c1, bins.n_bins.shape[0])):
+        j = bundles.member[bundles.start[column]] if bundled else column
+        several = bundled and bundles.kind[column] != PLAIN
+        if not several and (limits.in_sets[j] or not is_drawn(limits, key, threshold, j)):
             continue
-        first, second, miss, miss_second = running_sums(pools, wide, slot, j, n_bins[j])
-        missing = miss != 0 or miss_second != 0
-        n = n_bins[j] if missing else padded(n_bins[j])  # the last entry plus what is missing would be no sum
+        sums, more_sums, miss, miss_second = running_sums(pools, wide, slot, column, bins.n_bins[column])
+        first, second, missing = sums, more_sums, miss != 0 or miss_second != 0
+        n = bins.n_bins[column] if missing else padded(bins.n_bins[column])  # the last entry and missing: no sum
+        sides = 2 if missing else 1
+        if several:
+            sides = 2 if bundles.kind[column] == WITH_MISSING else 1
+            first, second = lefts[0], lefts[1 if wide else 0]
         # missing right, then left; the last bin is a candidate only when something is missing: values left, missing
         # right. Otherwise nothing is on its right, which is not allowed.
-        for side in range(2 if missing else 1):
+        for side in range(sides):
+            if several:
+                own = bins.n_bins[column]
+                lay_out(bundles, column, wide, sums, more_sums, own, side, limits, key, threshold, lefts)
             if limits.l1 == 0.0 and not may_beat(
                 wide, first, second, n, side * miss, side * miss_second, G, H, C, limits, packing, best
             ):
                 continue
             top = split_gains(wide, first, second, n, side * miss, side * miss_second, G, H, C, limits, packing, gains)
-            if top > best:
-                k = 0  # the first of equals: after a bin with rows in it
-                while gains[k] != top:
-                    k += 1
+            if not (top > best or (bundled and top == best and top >= 0.0)):
+                continue
+            k = 0  # the first of equals: after a bin with rows in it
+            while gains[k] != top:
+                k += 1
+            word, more_word = first[k] + side * miss, second[k] + side * miss_second
+            if several:
+                j = owner(bundles, column, k)
+                k -= bundles.first[j]
+                word = left_word(sums, bundles, j, k, side == 1)
+                more_word = left_word(more_sums, bundles, j, k, side == 1)
+                missing = missing_word(more_sums, bundles, j) != 0
+            if top > best or j < out[COLUMN]:  # physical columns are not in the order of the features
                 best = top
-                g, h, c = unpack(wide, first[k] + side * miss, second[k] + side * miss_second, packing)
+                g, h, c = unpack(wide, word, more_word, packing)
                 out[COLUMN], out[BIN], out[MISSING_LEFT] = j, k, side if missing else NOT_SEEN
                 out[GRAD_LEFT], out[HESS_LEFT], out[COUNT_LEFT] = g, h, c
     return best
 
 
 @kernel
-def best_split(pools, wide, slot, n_bins, node, totals, limits, packing, gains, out):
+def best_split(pools, wide, slot, bins, node, totals, limits, packing, gains, out):
     """The best split of one histogram (not yet accumulated), with one thread; its improvement, or -1."""
     G, H, C = totals
-    accumulate(pools, wide, slot, n_bins, 0, n_bins.shape[0])
-    value = scan_columns(
-        pools, wide, slot, 0, n_bins.shape[0], n_bins, node, G, H, C, limits, packing, gains, -1.0, out
-    )
+    n_columns = bins.n_bins.shape[0]
+    accumulate(pools, wide, slot, bins.n_bins, 0, n_columns)
+    value = scan_columns(pools, wide, slot, 0, n_columns, bins, node, G, H, C, limits, packing, gains, -1.0, out)
     return improvement(value, G, H, limits, packing) if value > 0.0 else -1.0

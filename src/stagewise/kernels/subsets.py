@@ -4,17 +4,16 @@ A column with few codes is split one code against the rest. Otherwise its codes 
 
     sum of gradients / (sum of second derivatives + smoothing)
 
-and the sets are the beginnings of that order, and its ends: for squared error the best set of all is among them (Fisher
-1958; Breiman et al. 1984, section 4.2.2). The order is made from the same rows as the improvement, so it flatters columns
-of many codes. Against that: codes with few rows in the node are not put in order and stay with the rest; a set grows by at
-least `group_rows` rows between two that are looked at; it has at most `max_group` codes; and the improvement is counted
-with a larger l2.
+and the sets are the beginnings of that order, and its ends: for squared error the best set of all is among them
+(Fisher 1958). The order is made from the same rows as the improvement, so it flatters columns of many codes. Against
+that: codes with few rows in the node are not put in order and stay with the rest; a set grows by at least `group_rows`
+rows between two that are looked at; it has at most `max_group` codes; and the improvement is counted with a larger l2.
 
 Missing values are one more code here, so that they go to the side that suits them. Codes that no row of the node has go
 where most of its rows go.
 
-Every column is looked at by one thread and all sums are integers, so the order and the result are the same for any number
-of threads. Ties go to the lowest column, then to the beginnings, then to the smallest set.
+Every column is looked at by one thread and all sums are integers, so the order and the result are the same for any
+number of threads. Ties go to the lowest column, then to the beginnings, then to the smallest set.
 """
 
 from __future__ import annotations
@@ -167,7 +166,7 @@ def write_set(sums, size, n, found, heavier_left, out):
 @device
 def ordered(sums, n, least):
     """How many codes `order_levels` put in order."""
-    size = 0
+    size = np.int64(0)
     for b in range(n + 1):
         size += np.int64(sums[COUNT, b] >= least)
     return size

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from stagewise.kernels.exact import mix
+from stagewise.kernels.bundles import PLAIN, fill_lefts, left_word, missing_word, physical_column
 from stagewise.kernels.grow import (
     assign_slots,
     begin,
@@ -39,11 +39,13 @@ from stagewise.kernels.split import (
     GRAD_LEFT,
     HESS_LEFT,
     MISSING_LEFT,
-    NOT_SEEN,
     N_FIELDS,
+    NOT_SEEN,
     SET,
     column_threshold,
+    comes_first,
     improvement,
+    is_drawn,
     noise,
     running_sums,
     split_gains,
@@ -65,6 +67,51 @@ def add_gains(wide, first, second, n, more, more_second, node, state, limits, pa
     for b in range(n):
         if gains[b] >= 0.0:
             total[b] += improvement(gains[b], G, H, limits, packing)
+
+
+@device
+def add_nodes(bins, column, nodes, first, last, limits, shape, packing, pools, gains, lefts, total):
+    """total[side, b] = the improvement of the split after bin b (of the code b, in a bundle), summed over the nodes
+    first..last, with missing values on the right and on the left. Whether any are missing (not told of bundles)."""
+    never_inline()
+    several = bins.bundles.column.shape[0] > 0 and bins.bundles.kind[column] != PLAIN
+    n, missing = bins.n_bins[column], False
+    total[0, :] = 0.0
+    total[1, :] = 0.0
+    for node in range(first, last):
+        if can_split(nodes.state, node, limits.min_samples_leaf, shape.max_depth):
+            wide, slot = is_wide(nodes.state, node, packing), nodes.state[node, SLOT]
+            word, more_word, miss, miss_second = running_sums(pools, wide, slot, column, n)
+            missing |= miss != 0 or miss_second != 0
+            sums, more_sums = word, more_word
+            if several:
+                word, more_word = lefts[0], lefts[1 if wide else 0]
+            for side in range(2):
+                if several:
+                    fill_lefts(sums, bins.bundles, column, n, side == 1, lefts[0])
+                    if wide:
+                        fill_lefts(more_sums, bins.bundles, column, n, side == 1, lefts[1])
+                add_gains(
+                    wide, word, more_word, n if several else n - side, side * miss, side * miss_second, node,
+                    nodes.state, limits, packing, gains, total[side],
+                )  # fmt: skip
+    return missing
+
+
+@device
+def missing_in(bins, feature, nodes, first, last, limits, shape, packing, pools):
+    """Whether a member of a bundle has missing values in one of the nodes first..last."""
+    bundles = bins.bundles
+    if bundles.size[feature] < bundles.n_bins[feature]:
+        return False
+    for node in range(first, last):
+        if can_split(nodes.state, node, limits.min_samples_leaf, shape.max_depth):
+            wide, slot = is_wide(nodes.state, node, packing), nodes.state[node, SLOT]
+            column = bundles.column[feature]
+            _, more_sums, _, _ = running_sums(pools, wide, slot, column, bins.n_bins[column])
+            if missing_word(more_sums, bundles, feature) != 0:
+                return True
+    return False
 
 
 @device
@@ -146,41 +193,39 @@ def scan_level_sets(bins, nodes, first, last, j, limits, shape, packing, pools, 
 def scan_level(bins, nodes, first, last, level, limits, shape, packing, pools, work, tid, n_threads):
     """This thread's best split for all nodes first..last together."""
     never_inline()
-    best = 0.0
+    best, found, total = 0.0, work.found[tid, 0], work.gains[tid, 1:]
+    bundles, n_features = bins.bundles, limits.tree_columns.shape[0]
+    bundled = bundles.column.shape[0] > 0
+    lefts = np.empty((2, 256 if bundled else 1), np.int64)
+    key, threshold = limits.key + np.uint64(level), np.uint64(0)
+    if limits.max_columns < n_features:
+        threshold = column_threshold(key, n_features, limits.tree_columns, limits.max_columns)
     c0, c1 = columns_of(bins.stride, tid, n_threads)
-    n_columns = bins.n_bins.shape[0]
-    gains, found = work.gains[tid, 0], work.found[tid, 0]
-    key = limits.key + np.uint64(level)
-    sampled = limits.max_columns < n_columns
-    threshold = np.uint64(0)
-    if sampled:
-        threshold = column_threshold(key, n_columns, limits.tree_columns, limits.max_columns)
-    for j in range(c0, min(c1, n_columns)):
-        if not limits.tree_columns[j] or (sampled and mix(key, j) > threshold):
+    for column in range(c0, min(c1, bins.n_bins.shape[0])):
+        several = bundled and bundles.kind[column] != PLAIN
+        start, stop = (bundles.start[column], bundles.start[column + 1]) if bundled else (column, column + 1)
+        if not several and not is_drawn(limits, key, threshold, bundles.member[start] if bundled else column):
             continue
-        if limits.in_sets[j]:
-            best = scan_level_sets(bins, nodes, first, last, j, limits, shape, packing, pools, work, tid, best)
+        if limits.in_sets[bundles.member[start] if bundled else column]:  # tables with such columns are not bundled
+            best = scan_level_sets(bins, nodes, first, last, column, limits, shape, packing, pools, work, tid, best)
             continue
-        n = bins.n_bins[j]
-        work.gains[tid, 1, :] = 0.0
-        work.gains[tid, 2, :] = 0.0
-        missing = False
-        for node in range(first, last):
-            if can_split(nodes.state, node, limits.min_samples_leaf, shape.max_depth):
-                wide, slot = is_wide(nodes.state, node, packing), nodes.state[node, SLOT]
-                first_word, second_word, miss, miss_second = running_sums(pools, wide, slot, j, n)
-                missing |= miss != 0 or miss_second != 0
-                for side in range(2):
-                    add_gains(
-                        wide, first_word, second_word, n - side, side * miss, side * miss_second, node, nodes.state,
-                        limits, packing, gains, work.gains[tid, 1 + side],
-                    )  # fmt: skip
-        for side in range(2 if missing else 1):
-            total = work.gains[tid, 1 + side]
-            for b in range(n):
-                if total[b] > best:
-                    best = total[b]
-                    found[COLUMN], found[BIN], found[MISSING_LEFT] = j, b, side if missing else NOT_SEEN
+        missing = add_nodes(
+            bins, column, nodes, first, last, limits, shape, packing, pools, work.gains[tid, 0], lefts, total
+        )  # fmt: skip
+        for m in range(start, stop):
+            j = bundles.member[m] if bundled else m
+            lo, n = np.int64(0), bins.n_bins[column]
+            if several:
+                if not is_drawn(limits, key, threshold, j):
+                    continue
+                lo, n = bundles.first[j], bundles.size[j]
+                missing = missing_in(bins, j, nodes, first, last, limits, shape, packing, pools)
+            for side in range(2 if missing else 1):
+                for b in range(n):
+                    worth = total[side, lo + b]
+                    if worth > best or (bundled and worth == best and worth > 0.0 and j < found[COLUMN]):
+                        best = worth
+                        found[COLUMN], found[BIN], found[MISSING_LEFT] = j, b, side if missing else NOT_SEEN
     work.found_gain[tid, 0] = best
 
 
@@ -203,8 +248,13 @@ def take_split(bins, nodes, node, found, limits, packing, pools):
     state = nodes.state
     j, b, side = found[COLUMN], found[BIN], np.int64(found[MISSING_LEFT] == 1)
     wide, slot = is_wide(state, node, packing), state[node, SLOT]
-    first, second, miss, miss_second = running_sums(pools, wide, slot, j, bins.n_bins[j])
-    if b >= 0:
+    column = physical_column(bins.bundles, j)
+    first, second, miss, miss_second = running_sums(pools, wide, slot, column, bins.n_bins[column])
+    if bins.bundles.column.shape[0] > 0 and bins.bundles.first[j] >= 0:
+        word = left_word(first, bins.bundles, j, b, side == 1)
+        more_word = left_word(second, bins.bundles, j, b, side == 1)
+        gl, hl, cl = unpack(wide, word, more_word, packing)
+    elif b >= 0:
         gl, hl, cl = unpack(wide, first[b] + side * miss, second[b] + side * miss_second, packing)
     else:
         gl, hl, cl = sums_of_set(wide, first, second, side * miss, side * miss_second, bins.n_bins[j], found, packing)
@@ -224,7 +274,7 @@ def choose_level(bins, nodes, first, last, limits, shape, packing, pools, work, 
     """The best of the threads' findings becomes the split of the level's nodes (one thread does this)."""
     best = 0
     for t in range(1, n_threads):
-        if work.found_gain[t, 0] > work.found_gain[best, 0]:
+        if comes_first(work.found_gain[t, 0], work.found[t, 0], work.found_gain[best, 0], work.found[best, 0]):
             best = t
     least = max(limits.min_gain, 0.0)
     for node in range(first, last):

@@ -29,6 +29,7 @@ class Working:
     hess_peak: float
     constant: bool = False  # hess is 1 in every row of training, whatever the array says
     wide: bool = False  # weights so unequal that narrow integers would lose the light rows
+    listed: bool = False  # the arrays hold the rows of the sample alone, in their order
     by_weight: bool | None = None  # grad is the loss's own, and hess the weight (True) or the loss's own too (False)
 
     def response(self, index: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stagewise.backends.cpu import CpuBackend
+from stagewise.data.bundling import unbundled
 from stagewise.data.dataset import padded_cuts
 from stagewise.kernels.classes import class_splits, class_sums
 from stagewise.kernels.partition import MISSING
@@ -27,6 +28,7 @@ class _Split(NamedTuple):
     cut: int  # the last bin on the left
     side: int  # of missing values: 1 is left
     gain: float
+    codes: frozenset[int] | None = None  # a split by a set: the codes on the left
 
 
 class _Node(NamedTuple):
@@ -69,6 +71,9 @@ class ClassTreeLearner:
 
     def __init__(self, backend: CpuBackend, y: np.ndarray, n_classes: int) -> None:
         self.backend, self.code, self.n_classes = backend, y.astype(np.int64), n_classes
+        bins = unbundled(backend.bins)  # columns are looked at one by one
+        self._n_bins, codes = bins.n_bins, bins.by_column
+        self._codes = codes[:, backend.places] if len(backend.places) else codes  # of a subset: a copy
         self._cuts = padded_cuts(backend.cuts)
         self._bits = min(40, 61 - max(1, len(y)).bit_length())
 
@@ -104,7 +109,7 @@ class ClassTreeLearner:
         cut, side = np.zeros(gain.shape, np.int64), np.zeros(gain.shape, np.int64)
         hist = np.empty((backend.team.n_threads, n_nodes, 256, self.n_classes + 1), np.int64)
         backend.team.run(
-            class_splits, backend.bins.by_column, backend.bins.n_bins, level, self.code, weight, whole,
+            class_splits, self._codes, self._n_bins, backend.in_sets, level, self.code, weight, whole,
             np.int64(backend.params.min_samples_leaf), hist, gain, cut, side,
         )  # fmt: skip
         best = gain.argmax(axis=0).tolist()
@@ -116,8 +121,14 @@ class ClassTreeLearner:
     def _divide(self, node: np.ndarray, used: np.ndarray, number: int, split: _Split, left: int) -> _Split:
         """Send the rows of a node to its children, `left` and `left + 1`; the split, with a side for missing values."""
         rows = np.flatnonzero(node == number)
-        codes = self.backend.bins.by_column[split.column, rows]
+        codes = self._codes[split.column, rows]
         missing, goes_left = codes == MISSING, codes <= split.cut
+        if self.backend.in_sets[split.column]:
+            there = set(codes[used[rows]].tolist())
+            chosen = {split.cut} - {MISSING}
+            if 2 * int((codes[used[rows]] == split.cut).sum()) >= int(used[rows].sum()):
+                chosen |= set(range(int(self._n_bins[split.column]))) - there  # where most rows go
+            split, goes_left = split._replace(cut=0, codes=frozenset(chosen)), np.isin(codes, list(chosen))
         if split.side == NOT_SEEN:  # the side with more rows; ties: left
             known = used[rows] & ~missing
             split = split._replace(side=int(2 * int(goes_left[known].sum()) >= int(known.sum())))
@@ -138,9 +149,14 @@ class ClassTreeLearner:
         splits = [leaf if node.split is None else node.split for node in grown]
         columns = np.array([split.column for split in splits], np.int32)
         cuts = np.array([split.cut for split in splits], np.int32)
+        by_set = np.array([split.codes is not None for split in splits])
+        sets = np.zeros((int(by_set.sum()), 4), np.uint64)
+        for k, split in enumerate(split for split in splits if split.codes is not None):
+            for b in split.codes or ():
+                sets[k, b // 64] |= np.uint64(1 << (b % 64))
         return Tree(
             feature=columns,
-            threshold=np.where(columns >= 0, self._cuts[np.maximum(columns, 0), cuts], 0.0),
+            threshold=np.where((columns >= 0) & ~by_set, self._cuts[np.maximum(columns, 0), cuts], 0.0),
             cut=cuts,
             missing_left=np.array([split.side for split in splits], np.uint8),
             left=np.array([node.left for node in grown], np.int32),
@@ -149,4 +165,6 @@ class ClassTreeLearner:
             count=sums[:, -1].copy(),
             cover=sums[:, :-1].sum(axis=1) * scale,
             depth=np.array([node.depth for node in grown], np.int32),
+            subset=np.where(by_set, np.cumsum(by_set) - 1, -1).astype(np.int32) if len(sets) else np.empty(0, np.int32),
+            sets=sets,
         )

@@ -8,8 +8,10 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from stagewise.backends.cpu import CpuBackend, Grown
+from stagewise.data.sparse import Sparse
 from stagewise.learners.base import Working
 from stagewise.learners.tree import TreeFit
+from stagewise.tree.compact import Compact
 from stagewise.tree.forest import Forest
 from stagewise.tree.tree import Tree
 
@@ -22,7 +24,7 @@ class Structure:
 
     stages: Sequence[tuple[Tree, ...]]
     initial: np.ndarray  # (n_outputs,)
-    X: np.ndarray  # (n_rows, n_columns)
+    X: np.ndarray | Sparse  # (n_rows, n_columns)
     decay: float
 
     def mixed(self, old: np.ndarray, new: np.ndarray) -> np.ndarray:
@@ -55,7 +57,11 @@ class RefitLearner:
         w = working
         packed = self.backend.pack(w.grad, w.hess, (w.grad_peak, w.hess_peak), w.constant, w.wide, w.by_weight)
         tree = self.structure.stages[stage][output]
-        labels = Forest.of([tree], [0]).leaves(self.structure.X, self.backend.team.n_threads)[:, 0]
+        X, n_threads = self.structure.X, self.backend.team.n_threads
+        if isinstance(X, Sparse):
+            labels = Compact.of([tree], [0], X.shape[1]).leaves(X, n_threads)[:, 0]
+        else:
+            labels = Forest.of([tree], [0]).leaves(X, n_threads)[:, 0]
         grown = self.backend.adopt(tree, labels, rest)
         parts = {field.name: getattr(grown.tree, field.name) for field in fields(Tree)}
         kept = Grown(_Kept(**parts, old=tree.value, structure=self.structure), grown.leaves, not packed.narrow)

@@ -16,6 +16,7 @@ from stagewise.tree.tree import Tree
 __all__ = ["TreeFit", "TreeLearner"]
 
 _PURPOSE = 0x636F6C73  # "cols"
+_NO_ROWS = np.empty(0, np.uint32)
 _LEAST_SQUARES = Loss()  # its leaves are -G/H
 
 
@@ -59,6 +60,7 @@ class TreeLearner:
     def fit(self, working: Working, index: np.ndarray, rest: np.ndarray, stage: int, output: int) -> TreeFit:
         """The tree's structure, grown on the rows of `index`."""
         w = working
-        packed = self.backend.pack(w.grad, w.hess, (w.grad_peak, w.hess_peak), w.constant, w.wide, w.by_weight)
-        grown = self.backend.grow(packed, index, rest, stream_key(self.seed, _PURPOSE, stage, output))
+        key, listed = stream_key(self.seed, _PURPOSE, stage, output), index if w.listed else _NO_ROWS
+        packed = self.backend.pack(w.grad, w.hess, (w.grad_peak, w.hess_peak), w.constant, w.wide, w.by_weight, listed)
+        grown = self.backend.grow(packed, index, rest, key, listed)
         return TreeFit(self.backend, grown, working, rest)

@@ -71,7 +71,7 @@ def value_text(value: float, names: Sequence[str] | None = None) -> str:
     """A value of a column in few characters; names: of the codes of categories."""
     if names is not None:
         return label(name_of(names, value), 20)
-    return "missing" if np.isnan(value) else f"{value:,.0f}" if 1e4 <= abs(value) < 1e9 else f"{value:.3g}"
+    return "missing" if np.isnan(value) else f"{value:,.0f}" if 1e4 <= abs(value) < 1e9 else f"{value:.4g}"
 
 
 def mark_levels(ax: Any, names: Sequence[str], axis: str = "x") -> None:

@@ -1,0 +1,120 @@
+"""Stages on rows that are drawn by the size of their gradients, with weights that make up for it.
+
+Every row has a score and every score (up to 1/256 of it: kernels/draw.py) a probability p with which its rows are
+drawn, each on its own, by the hash of stage and row number; a row that is drawn counts 1/p times. So whatever the
+probabilities are, sums over the rows drawn estimate those over all rows without bias, and what is left to choose is
+their variance.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stagewise.boosting.pairs import Pairs
+from stagewise.boosting.sampling import Rows, Sampler
+from stagewise.kernels.draw import ABSENT, CODES, draw_rows, score_codes
+from stagewise.kernels.exact import power_above, stream_key
+from stagewise.kernels.team import Team
+
+__all__ = ["GossSampler", "ScoreSampler", "VarianceSampler"]
+
+_PURPOSE = 0x73636F72  # "scor"
+_SIZES = np.ldexp(1.0 + (np.arange(CODES) + 1) % 256 / 256.0, (np.arange(CODES) + 1) // 256 - CODES // 256)
+"""The least score of each code, as a share of the largest one possible."""
+
+
+class ScoreSampler(Sampler):
+    """Draws rows with probabilities that depend on their scores."""
+
+    def __init__(self, n_rows: int, skip: np.ndarray, team: Team, seed: int, warm_up: int = 0) -> None:
+        super().__init__(n_rows, skip)
+        self.team, self.seed, self.warm_up = team, seed, warm_up
+        self._skip = skip if skip.any() else np.empty(0, np.bool_)
+        self._codes = np.empty(n_rows, np.uint16)
+        self._scratch = np.empty((2, n_rows), np.uint32)
+        self._lists = np.empty((2, n_rows), np.uint32)
+        self._weight = np.empty(n_rows)
+
+    def probabilities(self, counts: np.ndarray) -> np.ndarray:
+        """From the number of rows of each code, (CODES,), the probability of each, all above 0."""
+        raise AssertionError("a sampler says how likely rows are drawn")
+
+    def __call__(self, stage: int, pairs: Pairs | None = None) -> Rows:
+        assert pairs is not None
+        if stage < self.warm_up:
+            return self.all
+        counts = np.zeros((self.team.n_threads, CODES), np.int64)
+        scale = 1.0 / power_above(pairs.grad_peak * len(pairs.grad))
+        self.team.run(score_codes, pairs.grad, self._skip, scale, self._codes, counts)
+        total = counts.sum(axis=0)
+        total[ABSENT] = 0
+        share = self.probabilities(total)
+        below = np.rint(share * 2.0**63).astype(np.uint64)
+        below[ABSENT] = 0
+        n = self.team.run(
+            draw_rows, self.team.gate, self._codes, stream_key(self.seed, _PURPOSE, stage), below, 1.0 / share,
+            self._scratch, np.zeros((self.team.n_threads, 8), np.int64), *self._lists, self._weight,
+        )  # fmt: skip
+        if n == 0:  # a handful of rows, and none of them drawn
+            return self.all
+        return Rows(self._lists[0, :n], self._lists[1, : self.n_rows - n], self._weight[:n])
+
+
+class GossSampler(ScoreSampler):
+    """Gradient-based one-side sampling (Ke et al. 2017, Algorithm 2): the share `top` of rows with the largest
+    gradients, and of the others as many as make the share `rest` of all, with weight (1 - top)/rest.
+
+    The rows on the edge, whose scores have the code that the last of the top has, are all drawn with the same
+    probability. So where gradients are of one size (absolute error) all rows are drawn alike.
+    """
+
+    def __init__(
+        self, n_rows: int, skip: np.ndarray, team: Team, seed: int, warm_up: int, top: float, rest: float
+    ) -> None:
+        super().__init__(n_rows, skip, team, seed, warm_up)
+        self.top, self.rest = top, rest
+
+    def probabilities(self, counts: np.ndarray) -> np.ndarray:
+        wanted = self.top * int(counts.sum())
+        above = np.cumsum(counts[::-1])[::-1]  # rows of this code or a higher one
+        edge = int(np.flatnonzero(above >= wanted)[-1])
+        others = self.rest / (1.0 - self.top)
+        share = np.full(CODES, others)
+        share[edge + 1 :] = 1.0
+        if counts[edge]:
+            inside = (wanted - (int(above[edge]) - int(counts[edge]))) / int(counts[edge])
+            share[edge] = inside + (1.0 - inside) * others
+        return np.minimum(share, 1.0)
+
+
+class VarianceSampler(ScoreSampler):
+    """Minimal-variance sampling (Ibragimov & Gusev 2019): probabilities min(1, s/μ) with s = √(grad² + λ·hess²) and μ
+    such that the share `share` of the rows is drawn on average.
+
+    Here λ·hess² is the mean of grad² over the rows, for all of them: nothing with a unit is left to choose (λ has that of
+    a squared step), and no row counts much more than 1/share times.
+    """
+
+    ridge = 1.0
+
+    def __init__(self, n_rows: int, skip: np.ndarray, team: Team, seed: int, share: float) -> None:
+        super().__init__(n_rows, skip, team, seed)
+        self.share = share
+
+    def probabilities(self, counts: np.ndarray) -> np.ndarray:
+        n = int(counts.sum())
+        wanted = self.share * n
+        sizes = np.sqrt(_SIZES**2 + self.ridge * (np.cumsum(counts * _SIZES**2)[-1] / n))
+        above = np.cumsum(counts[::-1])[::-1]
+        sums = np.cumsum(counts * sizes)
+        below = np.concatenate([[0.0], sums[:-1]])  # sum of the scores under this code
+        # with μ = the least score of a code, so many are drawn: the lowest one that draws few enough is drawn for sure
+        certain = np.flatnonzero(above + below / sizes <= wanted)
+        if len(certain) == 0:
+            mu = sums[-1] / wanted
+        else:
+            first = int(certain[0])
+            left = wanted - int(above[first])
+            mu = below[first] / left if left > 0.0 and below[first] > 0.0 else sizes[first]
+        share: np.ndarray = np.minimum(sizes / mu, 1.0)
+        return share
