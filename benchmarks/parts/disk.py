@@ -74,6 +74,12 @@ def run(options: Options) -> Outcome:
     with tempfile.TemporaryDirectory(prefix="stagewise-disk-") as name:
         folder = Path(name)
         say(f"disk: writing {title}")
+        few = folder / "few"
+        few.mkdir()
+        write_files(few, 60_000, _COLUMNS)
+        child(
+            few, "disk", 2, options.threads, 0
+        )  # compiling takes more memory than training: before, without the limit
         write_files(folder, rows, _COLUMNS)
         for way, (short, limit) in _WAYS.items():
             found[way] = child(folder, short, stages, options.threads, limit)

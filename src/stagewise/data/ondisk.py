@@ -40,6 +40,7 @@ class OnDisk:
     marginals: tuple[Marginal, ...]
     schema: Schema
     crowds: dict[int, Crowd]
+    rows: np.ndarray | None
     y: Any
     sample_weight: np.ndarray | None
     max_bins: int
@@ -168,9 +169,9 @@ class OnDisk:
         """Write the Dataset into a folder: bins, cut points, y and weights. What was there before is replaced."""
         from stagewise.data.builder import save_parts
 
-        if self.bins.by_column.shape[1] != self.n_rows:
-            raise InputError("Only a whole Dataset can be saved, not a subset; save the whole and take the subset again.")
         parts = self._parts()  # in a folder every column has its own codes
+        if self.rows is not None:
+            raise InputError("A subset cannot be saved; save the whole Dataset, and take subsets of what load gives.")
         save_parts(Path(folder).absolute(), parts._replace(bins=unbundled(parts.bins)))
 
     @classmethod
