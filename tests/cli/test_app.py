@@ -99,6 +99,14 @@ def test_bugs_are_not_hidden(run, monkeypatch):
     assert isinstance(run("demo").exception, ZeroDivisionError)
 
 
+def test_help_is_quick():
+    """Nothing heavy is loaded before a command runs."""
+    heavy = ("numba", "sklearn", "scipy", "pandas", "pyarrow", "matplotlib")
+    code = f"import stagewise.cli, sys; print(*(name for name in {heavy} if name in sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
+    assert done.stdout.strip() == "", done.stdout + done.stderr
+
+
 def test_without_the_extra_one_line_names_it(tmp_path):
     """A plain `pip install stagewise`: no pyarrow, no matplotlib."""
     (tmp_path / "data.csv").write_text("a,y\n1,2\n3,4\n")

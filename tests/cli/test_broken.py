@@ -27,6 +27,8 @@ NOISE = np.random.default_rng(0).bytes(5000)
         ("d.csv", GOOD.replace(",", "\t"), ["divided by '\\t'"]),
         ("d.csv", NOISE, ["d.csv is no text"]),
         ("d.csv", bytes(b | 0x80 for b in NOISE), ["d.csv"]),
+        ("d.csv", (GOOD + "1,Größe,3\n").encode("latin1"), ["not UTF-8 (b)", "iconv"]),
+        ("d.csv", GOOD.replace("b", "Größe", 1).encode("latin1"), ["not UTF-8 (the names", "iconv"]),
         ("d.parquet", NOISE, ["d.parquet cannot be read as Parquet"]),
         ("d.parquet", b"PAR1" + NOISE + b"PAR1", ["d.parquet cannot be read as Parquet"]),
         ("d.feather", NOISE, ["d.feather cannot be read as an Arrow file"]),
@@ -159,6 +161,7 @@ def test_missing_weights(refused, tmp_path):
         (["predict", "m", "data.csv", "--kind", "odds"], ["--kind='odds'"]),
         (["predict", "m", "data.csv", "--kind", "probabilities"], ["is for classifiers"]),
         (["predict", "m", "data.csv", "--keep", "q"], ["--keep 'q'"]),
+        (["predict", "m", "p.csv", "--keep", "prediction"], ["--keep 'prediction'", "of that name"]),
         (["predict", "m", "data.csv", "--out", "data.csv", "--force"], ["also what is read"]),
         (["predict", "m", "data.csv", "--json"], ["--json and --out -"]),
         (["explain", "m", "d.csv"], ["lacks columns"]),
@@ -182,4 +185,6 @@ def test_other_commands(refused, run, data, tmp_path, args, words):
     columns = [part for name in ("bought", "kind", "w") for part in ("--ignore", name)]
     quick = ["--n-estimators", "2", "--out", "m"]
     assert run("train", "data.csv", "--target", "price", *columns, *quick).exit_code == 0
+    keep = [part for name in "abc" for part in ("--keep", name)]
+    assert run("predict", "m", "data.csv", "--out", "p.csv", *keep).exit_code == 0
     refused(*args, words=words)

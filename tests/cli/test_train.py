@@ -182,6 +182,33 @@ def test_counts_are_poisson(run, tmp_path):
     assert "D², Poisson deviance explained" in result.stdout
 
 
+def test_brackets_in_names_are_brackets(run, tmp_path):
+    rows = "".join(f"{k % 13},{k % 7},{k % 13 + k % 7 * 0.5}\n" for k in range(200))
+    (tmp_path / "d.csv").write_text("[bold],expected,[/red]\n" + rows)
+    result = run("train", "d.csv", "--target", "[/red]", *QUICK, "--out", "m")
+    assert result.exit_code == 0, result.output
+    assert "[bold]" in result.stdout
+    assert "Regression of [/red]" in result.stdout
+    assert "[bold]" in run("info", "m").stdout
+    assert "[bold]" in run("explain", "m", "d.csv", "--out", "s.csv").stdout
+    assert pa.csv.read_csv("s.csv").column_names == ["[bold]", "expected", "expected_"]
+
+
+@pytest.mark.parametrize("y", ["7.5", "1\n2", "true"])
+def test_awkward_targets(run, tmp_path, y):
+    """A constant; two rows; truth values."""
+    if y == "true":
+        rows = "".join(f"{k},{'true' if k > 40 else 'false'}\n" for k in range(100))
+    else:
+        rows = "".join(f"{k},{own}\n" for k, own in enumerate(y.split("\n") * (70 if y == "7.5" else 1)))
+    (tmp_path / "d.csv").write_text("a,y\n" + rows)
+    task = ["--task", "regression"] if y == "1\n2" else []
+    result = run("train", "d.csv", "--target", "y", *task, "--out", "m", "--report", "r.html")
+    assert result.exit_code == 0, result.output
+    assert run("predict", "m", "d.csv", "--out", "p.csv").exit_code == 0
+    assert run("info", "m").exit_code == 0
+
+
 def test_ctrl_c_keeps_the_stages_that_are_done(run, data, monkeypatch):
     import warnings
 

@@ -1,4 +1,7 @@
-"""The `stagewise` command. `app.py` is the frame, and each command is a file of its own, which enters itself there."""
+"""The `stagewise` command. `app.py` is the frame, and each command is a file of its own, which enters itself there.
+
+Commands import what they compute with when they run, so that --help and a mistyped option are answered at once.
+"""
 
 from __future__ import annotations
 

@@ -17,9 +17,7 @@ from stagewise.cli.flats import Flats, explained, generate_flats
 from stagewise.cli.source import arrow
 from stagewise.cli.terminal import Bar, Voice, history_table, importance_table
 from stagewise.errors import MissingExtraError
-from stagewise.io.format import dumps
 from stagewise.plots.style import pyplot
-from stagewise.report import render, summarise
 
 __all__ = ["DEMO_FILE", "DEMO_REPORT", "demo"]
 
@@ -40,6 +38,8 @@ def demo(
     own = {"--out": DEMO_FILE, "--report": DEMO_REPORT}  # the demo's own files from the last time
     for option, path in (("--out", out), ("--report", report)):
         check_destinations({option: path}, (), force or path == own[option])
+    from stagewise.io.format import dumps
+
     voice = Voice.of()
     flats = generate_flats(rows, seed)
     train, validation, test = flats.part(0, 0.6), flats.part(0.6, 0.8), flats.part(0.8, 1)
@@ -47,7 +47,7 @@ def demo(
     voice.say(
         f"{len(train.X):,} to train, {len(validation.X):,} to choose the number of stages, {len(test.X):,} held out."
     )
-    voice.say("[dim]The very first run on a machine compiles the kernels, which takes some seconds.[/dim]\n")
+    voice.say(Text("The very first run on a machine compiles the kernels, which takes some seconds.\n", style="dim"))
 
     model = sw.GradientBoostingRegressor(
         n_estimators=stages, early_stopping=True, n_iter_no_change=20, callbacks=[Bar()]
@@ -57,7 +57,7 @@ def demo(
     seconds = time.perf_counter() - began
 
     score, best = explained(test.price, model.predict(_frame(test))), explained(test.price, test.expected)
-    voice.say(f"[bold]Held-out score: {score:.1%} of the variance explained[/bold]")
+    voice.say(Text(f"Held-out score: {score:.1%} of the variance explained", style="bold"))
     voice.say(f"(The formula that made the prices, without its noise, explains {best:.1%}.)")
     voice.say(f"{model.n_estimators_:,} stages kept of at most {stages:,}, in {seconds:.1f} s.\n")
     history = model.history_
@@ -84,6 +84,8 @@ def _report(model: Any, test: Flats, facts: list[tuple[str, str]], command: str,
     except MissingExtraError:
         voice.say("There is no report without matplotlib:", Text("pip install 'stagewise[cli]'", style="bold"))
         return
+    from stagewise.report import render, summarise
+
     with voice.busy("drawing the report"):
         summary = summarise(
             model, _frame(test), test.price, target="price", title="Flat prices", held_out=True,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
 from rich.table import Table
 
+from stagewise import inspection
 from stagewise.cli import options as o
 from stagewise.cli.app import EXIT_CODES, app
 from stagewise.cli.destination import check_destinations, table_bytes, write_out
@@ -15,10 +16,10 @@ from stagewise.cli.predict import load_model, load_rows
 from stagewise.cli.table import Choice
 from stagewise.cli.terminal import Voice
 from stagewise.errors import InputError
-from stagewise.inspection.importance import feature_importance
-from stagewise.inspection.interaction import h_statistic
-from stagewise.inspection.shap import ShapValues, shap_values
 from stagewise.params import check_count
+
+if TYPE_CHECKING:
+    from stagewise.inspection.shap import ShapValues
 
 __all__ = ["explain"]
 
@@ -50,7 +51,7 @@ def explain(
     if row is not None and not 0 <= row < n:
         raise InputError(f"--row {row} does not exist; {data} has rows 0 to {n - 1:,}.")
     with voice.busy("explaining"):
-        found = shap_values(fitted, loaded.X)
+        found = inspection.shap_values(fitted, loaded.X)
     results: dict[str, Any] = {"rows": n}
     if row is not None:
         results["row"] = _one_row(found, row, top, voice)
@@ -64,7 +65,7 @@ def explain(
 
 
 def _overview(fitted: Any, X: Any, found: ShapValues, top: int, voice: Voice) -> dict[str, Any]:
-    gain = feature_importance(fitted, scale="sum")
+    gain = inspection.feature_importance(fitted, scale="sum")
     sizes = found.mean_size()
     order = np.argsort(-sizes, kind="stable")[:top]
     table = _table(f"Columns by mean |SHAP| over {len(found.values):,} rows", "column", "mean |SHAP|", "share of gain")
@@ -74,7 +75,7 @@ def _overview(fitted: Any, X: Any, found: ShapValues, top: int, voice: Voice) ->
     pairs = []
     if len(found.names) > 1 and len(found.values) > 1:
         with voice.busy("looking for interactions"):
-            own = h_statistic(fitted, X)
+            own = inspection.h_statistic(fitted, X)
         k = int(np.argmax(own.strength.reshape(len(own.outputs), -1).max(axis=1)))
         pairs = own.ranked(k)[:top]
         if pairs:
@@ -116,7 +117,10 @@ def _columns(found: ShapValues) -> dict[str, np.ndarray]:
     for k, output in enumerate(found.outputs):
         mark = f"_{output}" if len(found.outputs) > 1 else ""
         columns |= {f"{name}{mark}": np.ascontiguousarray(found.output(k)[:, j]) for j, name in enumerate(found.names)}
-        columns[f"expected{mark}"] = np.full(len(found.values), found.expected[k])
+        start = f"expected{mark}"
+        while start in columns:  # a column of the data is called so
+            start += "_"
+        columns[start] = np.full(len(found.values), found.expected[k])
     return columns
 
 

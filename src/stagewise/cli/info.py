@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from rich.table import Table
 
-from stagewise.boosting.model import Model
 from stagewise.cli import options as o
 from stagewise.cli.app import EXIT_CODES, app
 from stagewise.cli.terminal import Voice, history_table, importance_table
-from stagewise.io.format import loads
 from stagewise.storage.container import unpack
 from stagewise.storage.disk import read_file
+
+if TYPE_CHECKING:
+    from stagewise.boosting.model import Model
 
 __all__ = ["info"]
 
@@ -22,6 +23,8 @@ __all__ = ["info"]
 @app.command(epilog=EXIT_CODES)
 def info(model: o.ModelFile, json: o.Json = False) -> None:
     """Say what a model file holds: estimator, loss, stages, columns, classes, settings, deviance."""
+    from stagewise.io.format import loads
+
     voice = Voice.of(False, json)
     data = read_file(model)
     loaded = loads(data, name=model)

@@ -17,7 +17,6 @@ from stagewise.cli.table import Choice, columns_of_model, load_table
 from stagewise.cli.terminal import Voice
 from stagewise.errors import InputError
 from stagewise.plots.style import pyplot
-from stagewise.report import render, summarise
 
 __all__ = ["report"]
 
@@ -45,6 +44,8 @@ def report(
 
     Without a target the page has no scores.
     """
+    from stagewise.report import render, summarise
+
     voice = Voice.of(quiet, json, out)
     check_destinations({"--out": out}, (model, data), force)
     pyplot()

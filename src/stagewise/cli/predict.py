@@ -7,13 +7,13 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+import stagewise as sw
 from stagewise.cli import options as o
 from stagewise.cli.app import EXIT_CODES, app
 from stagewise.cli.destination import check_destinations, table_bytes, write_out
 from stagewise.cli.table import Choice, Loaded, columns_of_model, load_table
 from stagewise.cli.terminal import Voice
 from stagewise.errors import InputError
-from stagewise.io.format import load
 from stagewise.params import check_choice
 
 __all__ = ["KINDS", "load_model", "load_rows", "predict"]
@@ -57,7 +57,10 @@ def predict(
         if name not in whole.column_names:
             raise InputError(f"--keep {name!r}: {data} has no such column.")
         copied[name] = whole.column(name)
-    columns = {**copied, **_predictions(fitted, loaded.X, kind)}
+    made = _predictions(fitted, loaded.X, kind)
+    if both := sorted(set(copied) & set(made)):
+        raise InputError(f"--keep {both[0]!r}: the predictions have a column of that name; rename the one of the data.")
+    columns = {**copied, **made}
     place = write_out(out, table_bytes(columns, "" if out == "-" else out, "csv" if out == "-" else None))
     rows = len(next(iter(columns.values())))
     voice.saved(f"{rows:,} predictions", place)
@@ -66,7 +69,7 @@ def predict(
 
 def load_model(path: str, threads: int | None = None) -> Any:
     """A saved estimator; a bare Model has no predictions on the scale of the target."""
-    fitted = load(path)
+    fitted = sw.load(path)
     if not hasattr(fitted, "predict"):
         raise InputError(f"{path} holds a bare model without an estimator; save the estimator instead.")
     return fitted if threads is None else fitted.set_params(n_jobs=threads)

@@ -15,11 +15,9 @@ import numpy as np
 
 import stagewise as sw
 from stagewise._version import __version__
-from stagewise.boosting.sampling import smallest_hashes
 from stagewise.cli.guess import TASKS, Guess, guess_task
 from stagewise.cli.table import Choice, Loaded, load_table
 from stagewise.errors import InputError, ParameterError, TrainingInterrupted
-from stagewise.kernels.exact import stream_key
 from stagewise.params import check_choice, check_count, check_number
 
 __all__ = ["DEFAULTS", "Run", "Trained", "estimator_of", "read_setting"]
@@ -178,6 +176,9 @@ def read_setting(text: str) -> tuple[str, Any]:
 
 def _held_out(y: np.ndarray, share: float, seed: int, guess: Guess) -> np.ndarray:
     """Row numbers, ascending: `share` of the rows (of each class), by hashes of row numbers."""
+    from stagewise.boosting.sampling import smallest_hashes
+    from stagewise.kernels.exact import stream_key
+
     if guess.task == "classification":
         _, codes = np.unique(y, return_inverse=True) if y.dtype.kind != "O" else (None, _codes(y))
         strata = [codes == k for k in range(int(codes.max()) + 1)]

@@ -64,12 +64,26 @@ def read_arrow(path: str, form: str | None = None, delimiter: str | None = None)
         table = tables[0] if len(tables) == 1 else pa.concat_tables(tables, promote_options="permissive")
     except pa.ArrowException as error:
         raise InputError(f"the files of {path!r} do not fit together: {error}") from error
+    _check_text(path, table)
     twice = [name for name, count in Counter(table.column_names).items() if count > 1]
     if twice:
         raise InputError(f"{path} has more than one column named {twice[0]!r}; rename them.")
     if table.num_rows == 0:
         raise InputError(f"{path} has no rows.")
     return table
+
+
+def _check_text(path: str, table: Any) -> None:
+    """Raise for text that is not UTF-8: pyarrow leaves the bytes of such columns as they are."""
+    types = arrow().types
+    try:
+        wrong = [field.name for field in table.schema if types.is_binary(field.type)]
+    except UnicodeDecodeError:
+        wrong = ["the names of the columns"]
+    if wrong:
+        raise InputError(
+            f"{path} has text that is not UTF-8 ({wrong[0]}); convert it, as with iconv -f latin1 -t utf8."
+        )
 
 
 def _read_one(path: str, form: str | None, delimiter: str | None) -> Any:

@@ -16,7 +16,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from stagewise.boosting.progress import TerminalBar
 from stagewise.errors import ParameterError
 
 __all__ = ["Bar", "Voice", "history_table", "importance_table", "one_line", "sparkline"]
@@ -40,11 +39,11 @@ class Voice:
         """out: the destination of the command's data; "-" is stdout."""
         if as_json and out == "-":
             raise ParameterError("--json and --out - both want stdout; give --out a file.")
-        console = Console(highlight=False, stderr=out == "-", soft_wrap=True)
+        console = Console(highlight=False, markup=False, stderr=out == "-", soft_wrap=True)  # names may hold brackets
         return cls(console, quiet or as_json, as_json)
 
     def say(self, *words: Any) -> None:
-        """Something for people to read; markup is understood in str, not in Text."""
+        """Something for people to read; brackets are brackets, and `Text` has a style."""
         if not self.silent:
             self.console.print(*words)
 
@@ -87,7 +86,7 @@ def one_line(error: BaseException) -> str:
     return " ".join(str(error).split())
 
 
-class Bar(TerminalBar):
+class Bar:
     """The progress bar of a fit, on stderr: stdout may carry data."""
 
     def on_start(self, total: int, done: int) -> None:
@@ -98,6 +97,13 @@ class Bar(TerminalBar):
         )  # fmt: skip
         self._task = self._progress.add_task("", total=total, completed=done, deviance="")
         self._progress.start()
+
+    def on_stage(self, stage: Any) -> None:
+        held_out = "" if stage.validation is None else f"  validation {stage.validation:.5g}"
+        self._progress.update(self._task, completed=stage.number, deviance=f"train {stage.train:.5g}{held_out}")
+
+    def on_end(self, history: Any) -> None:
+        self._progress.stop()
 
 
 def sparkline(values: Sequence[float] | Floats, width: int = 40, ascii_only: bool = False) -> str:

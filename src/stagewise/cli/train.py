@@ -18,16 +18,10 @@ from stagewise.cli.source import arrow
 from stagewise.cli.table import Choice
 from stagewise.cli.terminal import Bar, Voice, importance_table
 from stagewise.errors import InputError
-from stagewise.io.format import dumps
 from stagewise.params import job_count
 from stagewise.plots.style import pyplot
-from stagewise.report import render, summarise
-from stagewise.report.scores import score_table
 
 __all__ = ["report_of", "train"]
-
-Number = Annotated[float | None, typer.Option(show_default=False)]
-Count = Annotated[int | None, typer.Option(show_default=False)]
 
 
 @app.command(epilog=EXIT_CODES)
@@ -121,6 +115,8 @@ def train(
 def _train(
     run: Run, places: dict[str, str | None], voice: Voice, threads: int | None, force: bool, config: str | None
 ) -> None:
+    from stagewise.io.format import dumps
+
     run.check()
     if threads is not None:
         job_count(threads, 1)
@@ -147,7 +143,7 @@ def _train(
         made["report"] = write_out(places["--report"], page.encode())
         voice.saved("Report", made["report"])
     elif places["--out"] is None:
-        voice.say("[dim]Nothing was saved: add --out MODEL, and --report REPORT.html to see more.[/dim]")
+        voice.say(Text("Nothing was saved: add --out MODEL, and --report REPORT.html to see more.", style="dim"))
     voice.result({**_facts(trained), "scores": scores, **made})
     if trained.interrupted:
         raise typer.Exit(130)
@@ -155,6 +151,8 @@ def _train(
 
 def report_of(trained: Trained, title: str | None = None) -> str:
     """The page of a finished run."""
+    from stagewise.report import render, summarise
+
     own = trained.testing or trained.learning
     summary = summarise(
         trained.model, own.X, own.y, sample_weight=own.weight, target=trained.run.choice.target, title=title,
@@ -210,10 +208,12 @@ def _announce(trained: Trained, voice: Voice) -> None:
         f"{facts['stages']:,} stages kept ({kept} of {len(model.history_.train):,}), in {facts['seconds']:.1f} s."
     )
     if trained.interrupted:
-        voice.say("[bold]Stopped by Ctrl-C;[/bold] the model holds the stages finished before it.")
+        voice.say(Text("Stopped by Ctrl-C; the model holds the stages finished before it.", style="bold"))
 
 
 def _scores(trained: Trained, voice: Voice) -> dict[str, Any]:
+    from stagewise.report.scores import score_table
+
     own = trained.testing or trained.learning
     scores = score_table(trained.model, own.X, own.y, own.weight)
     where = "held-out rows" if trained.testing else "training rows (nothing was held out)"

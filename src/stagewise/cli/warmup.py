@@ -15,7 +15,6 @@ from rich.text import Text
 
 import stagewise as sw
 from stagewise.cli.app import EXIT_CODES, app
-from stagewise.kernels.cache import announce
 
 __all__ = ["cache_folders", "warmup", "warmup_cases"]
 
@@ -54,6 +53,8 @@ def warmup_cases() -> Iterator[tuple[str, Any, Floats, Any]]:
 @app.command(epilog=EXIT_CODES)
 def warmup() -> None:
     """Compile the kernels now, so that the first real fit does not wait for it."""
+    from stagewise.kernels.cache import announce
+
     console = Console(highlight=False)
     announce.silent = True  # the bar below says it
     cases = list(warmup_cases())
