@@ -1,4 +1,4 @@
-"""docs/site.py: what the site has beyond its pages. `make docs` builds the whole; this runs where mkdocs is installed."""
+"""docs/site.py: what the site has beyond its pages (`make docs` builds the whole). Runs where mkdocs is installed."""
 
 from __future__ import annotations
 
