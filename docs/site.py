@@ -18,12 +18,15 @@ from typing import Any
 
 import griffe
 from latex2mathml.converter import convert
+from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parents[1]
 AT_ROOT = {"README.md": "index.md", "CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md"}
 SHARED = ("canvas", "problems")  # parts of examples, not examples
 SECTION_OF_OTHERS = "Guides"
+
+_shown: set[str] = set()  # rooms that are on some page of the reference
 
 _COMMENT = re.compile(r"<!-- (?:not run|prepare)\b.*?-->\n?", re.DOTALL)
 _FORMULA = re.compile(r'<(span|div) class="arithmatex">\\([(\[])(.*?)\\[)\]]</\1>', re.DOTALL)
@@ -67,6 +70,13 @@ def on_page_content(html_text: str, **_: Any) -> str:
     return _FORMULA.sub(formula, html_text)
 
 
+def on_post_build(**_: Any) -> None:
+    """No public name without a place in the reference."""
+    missing = sorted(name for name, home in homes("stagewise").items() if home.split(".")[1] not in _shown)
+    if missing:
+        raise PluginError(f"no page of docs/reference has a line for the rooms of {', '.join(missing)}")
+
+
 # --------------------------------------------------------------------------------------------------------- content
 
 
@@ -94,12 +104,13 @@ def figures() -> str:
 
 def reference(rooms: list[str]) -> str:
     """Directives for mkdocstrings: the public names that live in some rooms, then the records they return."""
+    _shown.update(rooms)
     found = [f"::: stagewise.{name}" for name, home in homes("stagewise").items() if home.split(".")[1] in rooms]
     for room in set(rooms) & {"inspection", "plots"}:
         own = homes(f"stagewise.{room}")
         found += [f"::: {home}.{name}" for name, home in own.items()]
         for home in sorted(set(own.values())):
-            names = [name for name in importlib.import_module(home).__all__ if name not in own and name.istitle()]
+            names = [name for name in importlib.import_module(home).__all__ if name not in own and name[0].isupper()]
             found += [f"::: {home}.{name}" for name in names if room == "inspection"]
     return "\n\n".join(found)
 
