@@ -19,6 +19,7 @@ from stagewise.kernels.leaves import add_leaves, leaf_quantiles, leaf_sums
 from stagewise.kernels.nodes import Nodes
 from stagewise.kernels.pairs import Update, quantize
 from stagewise.kernels.predict import add_tree_binned, label_binned
+from stagewise.kernels.reducer import ALONE, Reducer
 from stagewise.kernels.split import N_FIELDS, Limits
 from stagewise.kernels.symmetric import grow_symmetric
 from stagewise.kernels.team import Team
@@ -74,12 +75,13 @@ class CpuBackend:
         params: TreeParams,
         n_threads: int,
         n_training: int | None = None,
+        reducer: Reducer = ALONE,
     ):
         """n_training: rows that take part, when not all do; what depends on a number of rows depends on this one."""
         self.bins, self.n_rows, self.cuts, self.params = bins, n_rows, cuts, params
         self.n_training = n_rows if n_training is None else n_training
         self.n_columns = len(cuts)
-        self.team = Team(n_threads)
+        self.team = Team(n_threads, reducer)
         self.bits = limb_bits(self.n_training)
         self._words = np.empty(n_rows, np.int64)
         self._more_words = np.empty(1, np.int64)
@@ -162,7 +164,8 @@ class CpuBackend:
             if by_weight is None or ahead != (chosen, by_weight):
                 self._lost[:] = 0  # threads that pause now (see pace.py) must not leave their last count
                 self.team.run(quantize, grad, hess, chosen, self._words, self._more_words, self._lost)
-            if 2 * int(self._lost[: self.team.n_threads, 0].sum()) <= self.n_training:
+            lost = self.team.reducer.count(int(self._lost[: self.team.n_threads, 0].sum()))
+            if 2 * lost <= self.n_training:
                 self._last = None if by_weight is None else (chosen, by_weight)
                 return chosen
             chosen = packing(*peaks, self.n_training, narrow=False, constant_hess=constant)
@@ -265,6 +268,10 @@ class CpuBackend:
             depth=numbers[4],
         )
         return Grown(tree, leaves, not chosen.narrow)
+
+    def rows_used(self, index: np.ndarray) -> int:
+        """How many rows the last fit of the rows of `index` saw."""
+        return len(index) or self.n_training
 
     # --- leaves ------------------------------------------------------------------------------------------------------
 

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from stagewise.backends.cpu import CpuBackend
+from stagewise.backends.sharded import ShardedBackend
 from stagewise.boosting.checkpoint import Checkpoints, Progress, digest, run_prints
 from stagewise.boosting.model import Model
 from stagewise.boosting.monitor import Monitor, deferred_interrupt
@@ -30,9 +31,11 @@ from stagewise.boosting.rules import LeafRule, Rule, Targets
 from stagewise.boosting.sampling import Sampler
 from stagewise.boosting.start import starting_values
 from stagewise.data.binning import Marginal
+from stagewise.data.shard import Shard
 from stagewise.data.table import Schema
 from stagewise.errors import InputError, TrainingInterrupted
 from stagewise.kernels.histogram import Bins
+from stagewise.kernels.reducer import ALONE, Reducer
 from stagewise.learners.base import Learner
 from stagewise.learners.refit import Structure
 from stagewise.losses.base import Loss
@@ -75,6 +78,8 @@ class Problem:
     raw: np.ndarray | None  # ... and these are their predictions (n_outputs, n_rows)
     X: np.ndarray | None = None  # (n_rows, n_columns): for learners that do not work on bins
     structure: Structure | None = None  # refit: trees that are kept, only their leaves are fitted
+    shard: Shard | None = None  # the rows here are some of many: the others are held by others, who run this too
+    progress: Progress | None = None  # stages that were finished before, elsewhere
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -118,12 +123,10 @@ def boost(
     With checkpoints it goes on from the newest one, and keeps some: the result is the same.
     """
     loss, rate, tree = problem.loss, params.learning_rate, method.tree
-    targets = _targets(problem)
-    n_training = len(problem.y) - int(problem.skip.sum())
-    with (
-        CpuBackend(problem.bins, len(problem.y), problem.cuts, tree, n_threads, n_training) as backend,
-        deferred_interrupt() as ctrl_c,
-    ):
+    reducer = ALONE if problem.shard is None else problem.shard.reducer
+    targets = _targets(problem, reducer)
+    n_training = reducer.count(len(problem.y) - int(problem.skip.sum()))
+    with _backend(problem, tree, n_threads, n_training) as backend, deferred_interrupt() as ctrl_c:
         maker = PairsMaker(loss, targets.y, targets.weight, backend.team, n_training)
         parts = method.build(Bench(problem, targets, backend, params))
         rule, learner, sampler = parts.rule, parts.learner, parts.sampler
@@ -139,7 +142,7 @@ def boost(
             pairs = maker(raw, _option(loss, delta))
         stages = list(problem.before.stages) if problem.before else []
         history = problem.before.history if problem.before else None
-        found = None if checkpoints is None else _newest(checkpoints, problem, tree, params)
+        found = problem.progress if checkpoints is None else _newest(checkpoints, problem, tree, params)
         if found is not None:
             _resume(found, len(stages), problem.bins, maker, watcher, backend, raw)
             stages, history = list(found.stages), found.history
@@ -165,7 +168,7 @@ def boost(
                     else:
                         fitted.add(finished, raw, output)
                     terms += finished
-                    used += len(own.index) or n_training
+                    used += backend.rows_used(own.index)
                 if not terms:
                     break
                 stages.append(tuple(terms))
@@ -175,7 +178,7 @@ def boost(
                 used = round(used / len(learner.outputs))
                 watched = watcher(stages[-1], option)
                 stop = monitor(pairs.deviance, watched, used, used / n_training, rule.notes()) or rule.last
-                done = stop or ctrl_c.pressed or stage + 1 == end
+                done = stop or ctrl_c.pressed or reducer.stopped or stage + 1 == end
                 if checkpoints is not None and (done or (stage + 1) % checkpoints.every == 0):
                     checkpoints.write(_progress(stages, monitor, maker, watcher, raw, stop))
                 if done:
@@ -198,22 +201,33 @@ def _option(loss: Loss, delta: float) -> np.ndarray:
     return loss.option if loss.delta_quantile is None else np.array([delta])
 
 
-def _targets(problem: Problem) -> Targets:
+def _backend(problem: Problem, tree: TreeParams, n_threads: int, n_training: int) -> CpuBackend:
+    rows = (problem.bins, len(problem.y), problem.cuts, tree, n_threads, n_training)
+    return CpuBackend(*rows) if problem.shard is None else ShardedBackend(*rows, problem.shard)
+
+
+def _targets(problem: Problem, reducer: Reducer) -> Targets:
     """Rows that are skipped weigh nothing; weights as integers for quantiles."""
-    weight, skip = _bounded(problem.weight), problem.skip
+    weight, skip = _bounded(problem.weight, reducer), problem.skip
     plain = len(weight) == 0
-    if skip.any():
+    if reducer.largest(float(skip.any())) > 0.0:
         weight = np.where(skip, 0.0, 1.0 if plain else weight)
     counts = np.empty(0, np.int64)
+    peak = 1.0
     if len(weight):
-        bits = 61 - max(1, len(weight)).bit_length()
-        counts = np.rint(weight * (2.0 ** min(bits, 30) / weight.max())).astype(np.int64)
-    return Targets(problem.y, weight, counts, plain)
+        bits = 61 - max(1, reducer.count(len(weight))).bit_length()
+        peak = reducer.largest(float(weight.max()))
+        counts = np.rint(weight * (2.0 ** min(bits, 30) / peak)).astype(np.int64)
+    present = weight[weight > 0.0]
+    light = reducer.sum(np.array([np.count_nonzero(present * 256.0 < peak), len(present)], np.int64))
+    # more than a tenth of the rows weigh under 1/256 of the heaviest: 15 bits would leave them too few
+    uneven = not plain and light[0] / light[1] > 0.1
+    return Targets(problem.y, weight, counts, plain, bool(uneven), peak)
 
 
-def _bounded(weight: np.ndarray) -> np.ndarray:
+def _bounded(weight: np.ndarray, reducer: Reducer) -> np.ndarray:
     """Weights beyond 2**±200 scaled back by a power of two: only proportions count, and products must not overflow."""
-    peak = float(weight.max()) if len(weight) else 1.0
+    peak = reducer.largest(float(weight.max()) if len(weight) else 0.0) or 1.0
     return weight if 2.0**-200 < peak < 2.0**200 else np.ldexp(weight, -math.frexp(peak)[1])
 
 
@@ -241,7 +255,7 @@ class _Watcher:
         self.raw = np.empty((0, 0))
         if validation is None:
             return
-        self.maker = PairsMaker(loss, validation.y, _bounded(validation.weight), backend.team)
+        self.maker = PairsMaker(loss, validation.y, _bounded(validation.weight, backend.team.reducer), backend.team)
         self.raw = np.repeat(initial[:, None], len(validation.y), axis=1)
         if validation.offset is not None:
             self.raw += validation.offset
@@ -297,7 +311,7 @@ def _resume(
         for output, tree in enumerate(trees):
             backend.add_tree(tree, bins, _NO_ROWS, raw[output])
         watcher.add(trees)
-    if digest([raw, watcher.raw]) != found.raw:
+    if found.raw and digest([raw, watcher.raw]) != found.raw:
         raise InputError(
             "The trees of the checkpoint do not give the predictions that it was written with; the data or the machine "
             "differ. Start afresh with resume=False."

@@ -34,9 +34,9 @@ def _sampler(bench: Bench) -> Sampler:
     """All rows, or a share of them; trimmed by influence where that is asked for."""
     problem, params = bench.problem, bench.params
     chosen = (
-        Sampler(len(problem.y), problem.skip)
+        Sampler(len(problem.y), problem.skip, problem.shard)
         if params.subsample >= 1.0
-        else UniformSampler(len(problem.y), problem.skip, params.subsample, params.seed)
+        else UniformSampler(len(problem.y), problem.skip, params.subsample, params.seed, problem.shard)
     )
     return TrimmingSampler(chosen, params.trimming) if params.trimming > 0.0 else chosen
 

@@ -33,12 +33,8 @@ class Targets:
     weight: np.ndarray
     counts: np.ndarray
     plain: bool  # every row in training weighs 1, so that counts can stand for weights
-
-    @property
-    def uneven(self) -> bool:
-        """More than a tenth of the rows weigh under 1/256 of the heaviest: 15 bits would leave them too few."""
-        present = self.weight[self.weight > 0.0]
-        return not self.plain and bool((present * 256.0 < present.max()).mean() > 0.1)
+    uneven: bool  # weights so unequal that 15 bits would leave the light rows too few
+    peak: float  # the largest weight, 1 without weights
 
 
 class Rule:
@@ -50,7 +46,7 @@ class Rule:
     def __init__(self, loss: Loss, targets: Targets, backend: CpuBackend) -> None:
         self.loss, self.targets, self.backend = loss, targets, backend
         self._wide = targets.uneven
-        self._weight_peak = float(targets.weight.max()) if len(targets.weight) else 1.0
+        self._weight_peak = targets.peak
 
     def delta(self, raw: np.ndarray, index: np.ndarray) -> float:
         """Huber's transition point of this stage: the α-quantile of |y - f| (Friedman 2001, section 4.4)."""
