@@ -142,7 +142,9 @@ def boost(
             pairs = maker(raw, _option(loss, delta))
         stages = list(problem.before.stages) if problem.before else []
         history = problem.before.history if problem.before else None
-        found = problem.progress if checkpoints is None else _newest(checkpoints, problem, tree, params)
+        found = problem.progress
+        if checkpoints is not None and checkpoints.digests:
+            found = _newest(checkpoints, problem, tree, params)
         if found is not None:
             _resume(found, len(stages), problem.bins, maker, watcher, backend, raw)
             stages, history = list(found.stages), found.history
@@ -180,7 +182,7 @@ def boost(
                 stop = monitor(pairs.deviance, watched, used, used / n_training, rule.notes()) or rule.last
                 done = stop or ctrl_c.pressed or reducer.stopped or stage + 1 == end
                 if checkpoints is not None and (done or (stage + 1) % checkpoints.every == 0):
-                    checkpoints.write(_progress(stages, monitor, maker, watcher, raw, stop))
+                    checkpoints.write(_progress(stages, monitor, maker, watcher, raw, stop, checkpoints.digests))
                 if done:
                     break
         finally:
@@ -296,11 +298,18 @@ def _newest(checkpoints: Checkpoints, problem: Problem, tree: TreeParams, params
 
 
 def _progress(
-    stages: list[tuple[Any, ...]], monitor: Monitor, maker: PairsMaker, watcher: _Watcher, raw: np.ndarray, stop: bool
+    stages: list[tuple[Any, ...]],
+    monitor: Monitor,
+    maker: PairsMaker,
+    watcher: _Watcher,
+    raw: np.ndarray,
+    stop: bool,
+    digests: bool,
 ) -> Progress:
     history = replace(monitor.history(), best=len(stages))
     held_out = watcher.maker.unit if watcher.validation is not None else 0.0
-    return Progress(tuple(stages), history, (maker.unit, held_out), digest([raw, watcher.raw]), stop)
+    known = digest([raw, watcher.raw]) if digests else ""
+    return Progress(tuple(stages), history, (maker.unit, held_out), known, stop)
 
 
 def _resume(

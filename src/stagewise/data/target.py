@@ -23,7 +23,7 @@ from stagewise.errors import InputError, InputTypeError
 if TYPE_CHECKING:
     from stagewise.data.frame import Column
 
-__all__ = ["encode_labels", "read_init_score", "read_labels", "read_target", "read_weights"]
+__all__ = ["encode_labels", "read_init_score", "read_labels", "read_target", "read_weights", "tally_labels"]
 
 _TARGET_HINT = "A regression target must hold numbers; to predict class labels, use a classifier."
 _NUMBER_HINT = "Numbers are needed here."
@@ -60,6 +60,18 @@ def read_labels(y: object, n_rows: int) -> tuple[npt.NDArray[Any], npt.NDArray[n
         raise InputError(f"y contains one class only ({only}); a classifier needs at least two classes.")
     codes, _ = _match(labels, classes)
     return classes, codes
+
+
+def tally_labels(
+    y: object, n_rows: int, weight: npt.NDArray[np.float64] | None
+) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """The distinct labels of a part of a table (there may be one only), how many rows each has, and how many of those
+    have a positive weight: what the classes of a table in parts are found from."""
+    labels = _read_label_array(y, n_rows)
+    classes = np.array(sorted(set(labels.tolist())), dtype=labels.dtype) if labels.dtype.kind in "UO" else np.unique(labels)
+    codes, _ = _match(labels, classes)
+    heavy = codes if weight is None else codes[weight > 0.0]
+    return classes, np.bincount(codes, minlength=len(classes)), np.bincount(heavy, minlength=len(classes))
 
 
 def encode_labels(y: object, classes: npt.NDArray[Any], n_rows: int) -> npt.NDArray[np.int64]:

@@ -22,8 +22,11 @@ class Reducer:
 
     size = 1
     rank = 0
-    stopped = False
-    """Set, for all members at the same call, when one of them was asked to end after this stage."""
+
+    @property
+    def stopped(self) -> bool:
+        """Whether a member was asked to end after this stage; all of them see it after the same exchange."""
+        return False
 
     def exchange(self, outgoing: Sequence[np.ndarray]) -> list[np.ndarray]:
         """outgoing[k] goes to member k; what members 0, 1, ... sent here. Arrays are one-dimensional."""
