@@ -20,6 +20,7 @@ from scipy import special
 from scipy.interpolate import BSpline
 
 import naive_paths
+import naive_shards
 
 MISSING = 255  # the bin code of a missing value
 RIGHT, LEFT, NOT_SEEN = 0, 1, 2  # where missing values go; NOT_SEEN: there were none
@@ -871,6 +872,20 @@ TWINS: dict[str, Callable[..., Any]] = {
     "predict.tree_leaves": tree_leaves,
     "shap.attribute": naive_paths.shapley,
     "shap.background_words": naive_paths.background_words,
+    "shards.add_narrow": naive_shards.add_narrow,
+    "shards.build_nodes": naive_shards.build_nodes,
+    "shards.count_digits": naive_shards.count_digits,
+    "shards.divide_nodes": naive_shards.divide_nodes,
+    "shards.keep_nodes": best_split,
+    "shards.keys_above": naive_shards.keys_above,
+    "shards.keys_to_values": naive_shards.keys_to_values,
+    "shards.label_nodes": naive_shards.label_nodes,
+    "shards.level_split": best_level_split,
+    "shards.open_nodes": naive_shards.open_nodes,
+    "shards.residual_keys": naive_shards.residual_keys,
+    "shards.search_nodes": best_split,
+    "shards.step_sums": naive_shards.step_sums,
+    "shards.to_narrow": naive_shards.to_narrow,
     "split.best_split": best_split,
     "symmetric.grow_symmetric": grow_symmetric,
     "team.read_cycles": time.perf_counter_ns,

@@ -40,11 +40,13 @@ class Shard:
     def smallest_hashes(self, key: np.uint64, skip: np.ndarray, wanted: int) -> tuple[np.ndarray, np.ndarray]:
         """`boosting.sampling.smallest_hashes` over all shards: this one's chosen rows, and its others, ascending.
 
-        Counts by the top 16 bits, of all members, find the bucket of the last one; its hashes are exchanged.
+        Counts by the top bits, of all members, find the bucket of the last one; its hashes are exchanged. There are
+        about as many buckets as rows in a bucket: both travel.
         """
         hashes = self.hashes(key)
-        top = (hashes >> np.uint64(48)).astype(np.int64)
-        running = np.cumsum(self.reducer.sum(np.bincount(top[~skip], minlength=1 << 16)))
+        bits = min(16, max(4, self.reducer.count(self.n_rows).bit_length() // 2))
+        top = (hashes >> np.uint64(64 - bits)).astype(np.int64)
+        running = np.cumsum(self.reducer.sum(np.bincount(top[~skip], minlength=1 << bits)))
         bucket = int(np.searchsorted(running, wanted))
         inside = wanted - (int(running[bucket - 1]) if bucket else 0)
         edge = np.concatenate(self.reducer.gather(hashes[~skip & (top == bucket)].view(np.int64))).view(np.uint64)
