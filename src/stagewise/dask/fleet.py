@@ -109,7 +109,7 @@ class Fleet:
                         "run out of memory. Use smaller partitions, or fewer threads a worker."
                     ) from error
                 raise error
-            if future.status in ("cancelled", "lost"):
+            if future.status == "cancelled":  # "lost" means that Dask computes it again
                 self.workers()
                 raise ClusterError(
                     "A partition is lost and cannot be computed again: it was cancelled, or scattered to a worker that "

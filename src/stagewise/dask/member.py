@@ -198,6 +198,7 @@ def train(
     reducer = ClusterReducer(worker, job.run, generation, members, wanted)
     kept = _Kept(progress)
     try:
+        reducer.open_lines()
         n_threads = threads_for(sum(len(part.y) for part in parts), job.schema.n_columns, job.tree, threads)
         problem = problem_of(job, parts, firsts, watched, reducer, n_threads, progress)
         callbacks = [_Reporter(worker, job.run)] if reducer.rank == 0 else []
