@@ -30,6 +30,7 @@ ORDER = (
     "files",
     "boosting",
     "estimators",
+    "dask",
     "inspection",
     "plots",
     "report",

@@ -17,5 +17,6 @@ PARTS = {
     "customloss": "log-loss written as a Loss of one's own against the built-in one",
     "inspection": "SHAP values, and dependence against scikit-learn's brute force",
     "quality": "held-out loss on real tables",
+    "cluster": "two workers of one thread each against one process with two threads, and against others' Dask training",
     "adaboost": "AdaBoost of stumps against scikit-learn's, 100 k × 30, 400 rounds",
 }

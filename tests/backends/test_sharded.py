@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -58,7 +59,7 @@ def pieces(n_rows: int, members: int, seed: int = 0) -> list[Runs]:
     """Uneven runs of rows, handed round; some may be empty."""
     ends = np.sort(np.random.default_rng(seed).integers(0, n_rows + 1, 3 * members - 1))
     ends = [0, *ends.tolist(), n_rows]
-    runs = list(zip(ends[:-1], ends[1:], strict=True))
+    runs = list(pairwise(ends))
     return [runs[k::members] for k in range(members)]
 
 

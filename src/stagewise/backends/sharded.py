@@ -83,7 +83,9 @@ class ShardedBackend(CpuBackend):
             slots = self.max_leaves + 2
         self._room[:] = 1  # no growth in one go
         none = np.empty((0, 0), np.int64)
-        self._pools = Pools(none, np.empty((slots, size), np.int64), np.empty((slots, size), np.int64), none, none, none)
+        self._pools = Pools(
+            none, np.empty((slots, size), np.int64), np.empty((slots, size), np.int64), none, none, none
+        )
         self._packed = np.zeros((threads, size), np.int64)
         self._most = max(1, min(self.max_leaves, _BATCH_BYTES // (size * 16)))
         self._built = np.empty((2, min(8, self._most), size), np.int64)  # grows with the largest batch
@@ -328,7 +330,9 @@ class _Growth:
     def best_first(self) -> list[int]:
         """Split until the tree is full; the nodes that are split, in that order."""
         state, gain, most = self.nodes.state, self.nodes.gain, self.backend.max_leaves
-        drawn = int(self.limits.max_columns) < self.backend.n_columns  # by the numbers of nodes: none may be tried ahead
+        drawn = (
+            int(self.limits.max_columns) < self.backend.n_columns
+        )  # by the numbers of nodes: none may be tried ahead
         heap = [self._key(0, 0)] if gain[0] > 0.0 else []
         order: list[int] = []
         while heap and len(order) + 1 < most:

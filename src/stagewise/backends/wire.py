@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 from stagewise.kernels.exact import Packing
@@ -20,7 +22,7 @@ class Wire:
         columns = [
             np.append(j * 256 + np.arange(n, dtype=np.int64), j * 256 + 255) for j, n in enumerate(n_bins.tolist())
         ]
-        bounds = [(0, len(columns))] * reducer.size if ends is None else list(zip(ends, ends[1:], strict=False))
+        bounds = [(0, len(columns))] * reducer.size if ends is None else list(pairwise(ends))
         none = np.empty(0, np.int64)
         self.entries = [np.concatenate([none, *columns[a:b]]) for a, b in bounds]
         self.same = ends is None
@@ -33,6 +35,7 @@ class Wire:
             pools.grad[slot], pools.hess[slot] = more, words
         if self.reducer.size == 1:
             return
+        self.reducer.histograms += len(slots)
         outgoing: list[np.ndarray] = []
         for rank, entries in enumerate(self.entries):
             if rank == self.reducer.rank:

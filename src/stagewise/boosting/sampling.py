@@ -73,9 +73,7 @@ class Sampler:
 class UniformSampler(Sampler):
     """A fresh share of the training rows at every stage, without replacement (Friedman 2002, stochastic boosting)."""
 
-    def __init__(
-        self, n_rows: int, skip: np.ndarray, share: float, seed: int, shard: Shard | None = None
-    ) -> None:
+    def __init__(self, n_rows: int, skip: np.ndarray, share: float, seed: int, shard: Shard | None = None) -> None:
         super().__init__(n_rows, skip, shard)
         in_training = self.reducer.count(n_rows - int(skip.sum()))
         self.wanted, self.seed = max(1, round(share * in_training)), seed

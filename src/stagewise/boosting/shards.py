@@ -71,7 +71,12 @@ def _watched(held_out: Validation, bins: Bins, some: np.ndarray, index: np.ndarr
 
 
 def boost_in_shards(
-    problem: Problem, method: Method, params: BoostParams, callbacks: Sequence[Any], n_threads: int, runs: Sequence[Runs]
+    problem: Problem,
+    method: Method,
+    params: BoostParams,
+    callbacks: Sequence[Any],
+    n_threads: int,
+    runs: Sequence[Runs],
 ) -> Model:
     """`boost` with one member for each entry of `runs`, each in a thread; the callbacks are the first one's."""
     circle = Circle(len(runs))

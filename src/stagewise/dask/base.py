@@ -14,10 +14,23 @@ from sklearn.utils.validation import check_is_fitted
 from stagewise.dask.collections import is_collection, partitions_of
 from stagewise.dask.fleet import Fleet
 from stagewise.dask.member import Job
-from stagewise.dask.partitions import Given, Look, Plan, bin_rows, few, look, merged, sample, sample_edge, weigh, whole_weights
+from stagewise.dask.partitions import (
+    Given,
+    Look,
+    Plan,
+    bin_rows,
+    few,
+    look,
+    merged,
+    sample,
+    sample_edge,
+    weigh,
+    whole_weights,
+)
 from stagewise.data.binning import SAMPLE_ROWS, Columns, describe
 from stagewise.data.table import Schema
 from stagewise.errors import ClusterError, InputError, ParameterError, TrainingInterrupted
+from stagewise.estimators.base import BaseGradientBoosting
 from stagewise.params import job_count
 
 __all__ = ["ClusterBoosting"]
@@ -46,8 +59,10 @@ class Table:
         return np.cumsum([0, *(own.n_rows for own in self.looks[:-1])]).tolist()
 
 
-class ClusterBoosting:
+class ClusterBoosting(BaseGradientBoosting):
     """Put before an estimator of stagewise: its `fit` takes collections of Dask."""
+
+    _local_class: Any  # the estimator of one machine
 
     def fit(
         self,
@@ -99,11 +114,15 @@ class ClusterBoosting:
         )  # fmt: skip
         model = fleet.boost(binned, table.firsts, eyes, job, self._callbacks())
         self._keep(model)
-        self.cluster_ = {"generations": fleet.generations, "bytes_sent": fleet.bytes_sent}
+        self.cluster_ = {
+            "generations": fleet.generations,
+            "bytes_sent": fleet.bytes_sent,
+            "histograms": fleet.histograms,
+        }
         if fleet.interrupted:
             warnings.warn(
-                f"Training was interrupted: the model has {len(model.stages)} of {params.n_estimators} stages and can be "
-                "used.",
+                f"Training was interrupted: the model has {len(model.stages)} of {params.n_estimators} stages and can "
+                "be used.",
                 TrainingInterrupted,
                 stacklevel=2,
             )

@@ -17,7 +17,7 @@ __all__ = ["GradientBoostingClassifier"]
 
 
 class GradientBoostingClassifier(ClusterBoosting, local.GradientBoostingClassifier):
-    """`stagewise.GradientBoostingClassifier`, trained on the workers of a Dask cluster: see there for the parameters."""
+    """`stagewise.GradientBoostingClassifier`, trained on the workers of a Dask cluster: parameters as there."""
 
     _local_class = local.GradientBoostingClassifier
 
@@ -37,8 +37,8 @@ class GradientBoostingClassifier(ClusterBoosting, local.GradientBoostingClassifi
         absent = (heavy == 0) if by_class is None else (heavy == 0) | (by_class == 0.0)
         if absent.any():
             raise InputError(
-                f"class {classes[absent].tolist()[0]!r} has weight 0 in all of its rows; a classifier needs every class, "
-                "at least two. Leave its rows out or give them weight."
+                f"class {classes[absent].tolist()[0]!r} has weight 0 in all of its rows; a classifier needs every "
+                "class, at least two. Leave its rows out or give them weight."
             )
         return classes, by_class
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -59,8 +60,9 @@ def _futures(client: Client, data: Any, name: str, X: Any) -> list[Any] | None:
 
 
 def _delayed(data: Any, name: str, X: Any) -> list[Any]:
-    import dask
     from dask.delayed import Delayed
+
+    import dask
 
     if isinstance(data, list | tuple) and data and all(isinstance(own, Delayed | Future) for own in data):
         return list(data)
@@ -82,17 +84,17 @@ def _delayed(data: Any, name: str, X: Any) -> list[Any]:
         return [data]
     if isinstance(data, str) or not (hasattr(data, "shape") or hasattr(data, "__len__")):
         raise InputTypeError(
-            f"{name} ({type(data).__name__}) must be a Dask array or frame, a list of delayed frames, or for X the name "
-            "pattern of Parquet files."
+            f"{name} ({type(data).__name__}) must be a Dask array or frame, a list of delayed frames, or for X the "
+            "name pattern of Parquet files."
         )
     if name != "X" and hasattr(X, "chunks") and not _unknown(X):  # plain data beside a collection
         ends = np.cumsum((0, *X.chunks[0]))
         if ends[-1] != len(data):
             raise InputError(
-                f"Found input variables with inconsistent numbers of samples: [{ends[-1]}, {len(data)}]; X and {name} "
-                "must have the same number of rows."
+                f"Found input variables with inconsistent numbers of samples: [{ends[-1]}, {len(data)}]; X and "
+                f"{name} must have the same number of rows."
             )
-        return [dask.delayed(data[a:b]) for a, b in zip(ends[:-1], ends[1:], strict=True)]
+        return [dask.delayed(data[a:b]) for a, b in pairwise(ends.tolist())]
     return [dask.delayed(data)]
 
 
@@ -116,7 +118,7 @@ def pieces_of(pattern: str) -> list[Piece]:
         import pyarrow.parquet as pq
     except ImportError as error:
         raise MissingExtraError("Reading Parquet needs pyarrow: pip install 'stagewise[dask]'.") from error
-    paths = sorted(glob.glob(pattern, recursive=True))
+    paths = sorted(glob.glob(pattern, recursive=True))  # noqa: PTH207  a pattern may be absolute, which Path.glob refuses
     if not paths:
         raise InputError(f"No file matches {pattern!r} on the workers.")
     pieces: list[Piece] = []
@@ -132,4 +134,3 @@ def pieces_of(pattern: str) -> list[Piece]:
                 pieces.append(Piece(path, tuple(groups)))
                 groups, rows = [], 0
     return pieces
-

@@ -42,7 +42,7 @@ class Fleet:
         self.client, self.run = client, uuid.uuid4().hex
         self._heard = self._manned = time.monotonic()
         self.generations = 0
-        self.bytes_sent = 0  # by one member, for a model
+        self.bytes_sent, self.histograms = 0, 0  # by one member, for a model
         self.interrupted = False
         self._ctrl_c = Interrupt()
 
@@ -62,13 +62,13 @@ class Fleet:
                 self._manned = now
         if self.client.status in ("closed", "closing") or now - self._heard > _NO_SCHEDULER:
             raise ClusterError(
-                f"The scheduler at {self._address} does not answer any more; training has been given up. Start it again "
-                "and connect a new Client."
+                f"The scheduler at {self._address} does not answer any more; training has been given up. Start it "
+                "again and connect a new Client."
             )
         if found is not None and now - self._manned > _NO_WORKER:
             raise ClusterError(
-                f"No worker is left and none has joined for {_NO_WORKER:.0f} seconds; training has been given up. Start "
-                "workers and fit again."
+                f"No worker is left and none has joined for {_NO_WORKER:.0f} seconds; training has been given up. "
+                "Start workers and fit again."
             )
         return found or set()
 
@@ -134,6 +134,7 @@ class Fleet:
                     outcomes = self._generation(parts, firsts, watched, job, progress, audience)
                     self.generations += 1
                     self.bytes_sent += max((outcome.bytes_sent for outcome in outcomes), default=0)
+                    self.histograms += max((outcome.histograms for outcome in outcomes), default=0)
                     for outcome in outcomes:
                         if outcome.model is not None:
                             audience.end(outcome.model.history)

@@ -156,6 +156,7 @@ class Lines:
         if not self._sending:
             for own in self._out.values():
                 own.close()
-        for own in (self._server, *self._in.values()):
-            if own is not None:
-                own.close()
+        for line in self._in.values():
+            line.close()
+        if self._server is not None:
+            self._server.close()

@@ -101,9 +101,9 @@ def mailboxes(worker: Worker) -> Mailboxes:
     """Those of a worker, made on first use."""
     boxes = getattr(worker, "_stagewise", None)
     if boxes is None:
-        boxes = worker._stagewise = Mailboxes()  # type: ignore[attr-defined]
+        boxes = worker._stagewise = Mailboxes()
         worker.handlers["stagewise"] = boxes.deliver
-    return boxes  # type: ignore[no-any-return]
+    return boxes
 
 
 def open_mailboxes(dask_worker: Worker) -> None:
@@ -139,7 +139,7 @@ class ClusterReducer(Reducer):
         self._comms: dict[str, Any] = {}
         self._lines: Lines | None = None
         self._sending: Future[None] | None = None
-        self._loop: asyncio.AbstractEventLoop = worker.loop.asyncio_loop  # type: ignore[attr-defined]
+        self._loop: asyncio.AbstractEventLoop = worker.loop.asyncio_loop
 
     def open_lines(self) -> bool:
         """Talk directly from now on, if all members can; through Dask's connections otherwise."""
@@ -221,7 +221,7 @@ class ClusterReducer(Reducer):
                     "source": self.rank, "number": number, "stop": stop, "data": to_serialize(outgoing[rank]),
                 }  # fmt: skip
                 await comm.write(message)
-            except (OSError, asyncio.TimeoutError) as error:
+            except (OSError, TimeoutError) as error:
                 self.box.abort(f"the connection to worker {address} is lost ({type(error).__name__}).")
 
         await asyncio.gather(*(to(rank) for rank in range(self.size) if rank != self.rank))

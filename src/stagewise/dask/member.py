@@ -60,6 +60,7 @@ class Outcome:
     progress: Progress | None  # otherwise: how far it came
     reason: str = ""
     bytes_sent: int = 0
+    histograms: int = 0  # of nodes, exchanged
 
 
 class _Kept:
@@ -203,7 +204,7 @@ def train(
         problem = problem_of(job, parts, firsts, watched, reducer, n_threads, progress)
         callbacks = [_Reporter(worker, job.run)] if reducer.rank == 0 else []
         model = boost(problem, gradient_boosting(job.tree), job.params, callbacks, n_threads, kept)  # type: ignore[arg-type]
-        return Outcome(model, None, "", reducer.bytes_sent)
+        return Outcome(model, None, "", reducer.bytes_sent, reducer.histograms)
     except ClusterError as error:
         return Outcome(None, kept.progress, str(error), reducer.bytes_sent)
     finally:

@@ -1,9 +1,9 @@
 """What is asked of one partition at a time, as plain Dask tasks: Dask runs them again when a worker is lost.
 
-    look      how many rows, which columns, what y and the weights are like
-    sample    the rows whose numbers have small hashes: cut points are computed from those of all partitions
-    few       the distinct values of columns that seem to have few
-    bin_rows  the bin codes, one byte a value, with y and weights: what stays on the workers
+look      how many rows, which columns, what y and the weights are like
+sample    the rows whose numbers have small hashes: cut points are computed from those of all partitions
+few       the distinct values of columns that seem to have few
+bin_rows  the bin codes, one byte a value, with y and weights: what stays on the workers
 """
 
 from __future__ import annotations
@@ -20,7 +20,21 @@ from stagewise.data.target import encode_labels, read_init_score, read_target, r
 from stagewise.errors import InputError
 from stagewise.kernels.exact import hash_values, stream_key
 
-__all__ = ["BinnedPart", "Given", "Look", "Piece", "Plan", "bin_rows", "few", "look", "merged", "sample", "sample_edge", "weigh", "whole_weights"]
+__all__ = [
+    "BinnedPart",
+    "Given",
+    "Look",
+    "Piece",
+    "Plan",
+    "bin_rows",
+    "few",
+    "look",
+    "merged",
+    "sample",
+    "sample_edge",
+    "weigh",
+    "whole_weights",
+]
 
 _CUTS = stream_key(0, 0x62696E73)  # the stream of data/binning.py
 
@@ -61,7 +75,9 @@ class Given:
         if absent:
             raise InputError(f"There is no column {absent[0]!r}; the columns are {frame.columns[:20]}.")
         taken = [frame[own] if isinstance(own, str) else own for own in (self.y, self.weight, self.score)]
-        return Given(frame.drop(named).to_native(), *(own.to_native() if hasattr(own, "to_native") else own for own in taken))
+        return Given(
+            frame.drop(named).to_native(), *(own.to_native() if hasattr(own, "to_native") else own for own in taken)
+        )
 
 
 def n_rows_of(X: Any) -> int:
@@ -179,9 +195,7 @@ def whole_weights(weight: np.ndarray, n_rows: int, peak: float) -> np.ndarray:
     return np.where(weight > 0.0, np.maximum(scaled, 1), 0)
 
 
-def few(
-    given: Given, plan: Plan, columns: list[int], n_rows: int, peak: float
-) -> list[tuple[np.ndarray, np.ndarray]]:
+def few(given: Given, plan: Plan, columns: list[int], n_rows: int, peak: float) -> list[tuple[np.ndarray, np.ndarray]]:
     """The distinct values of some columns, float64, and the weight of each."""
     table, weight = kept_rows(given, plan)
     weights = np.ones(table.n_rows, np.int64) if weight is None else whole_weights(weight, n_rows, peak)

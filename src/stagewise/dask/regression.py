@@ -12,8 +12,8 @@ from stagewise.dask.base import ClusterBoosting
 __all__ = ["GradientBoostingRegressor"]
 
 
-class GradientBoostingRegressor(ClusterBoosting, local.GradientBoostingRegressor):
-    """`stagewise.GradientBoostingRegressor`, trained on the workers of a Dask cluster: see there for the parameters."""
+class GradientBoostingRegressor(ClusterBoosting, local.GradientBoostingRegressor):  # type: ignore[misc]
+    """`stagewise.GradientBoostingRegressor`, trained on the workers of a Dask cluster: parameters as there."""
 
     _local_class = local.GradientBoostingRegressor
 

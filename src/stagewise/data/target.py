@@ -68,7 +68,9 @@ def tally_labels(
     """The distinct labels of a part of a table (there may be one only), how many rows each has, and how many of those
     have a positive weight: what the classes of a table in parts are found from."""
     labels = _read_label_array(y, n_rows)
-    classes = np.array(sorted(set(labels.tolist())), dtype=labels.dtype) if labels.dtype.kind in "UO" else np.unique(labels)
+    classes = (
+        np.array(sorted(set(labels.tolist())), dtype=labels.dtype) if labels.dtype.kind in "UO" else np.unique(labels)
+    )
     codes, _ = _match(labels, classes)
     heavy = codes if weight is None else codes[weight > 0.0]
     return classes, np.bincount(codes, minlength=len(classes)), np.bincount(heavy, minlength=len(classes))

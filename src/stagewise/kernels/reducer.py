@@ -22,6 +22,7 @@ class Reducer:
 
     size = 1
     rank = 0
+    histograms = 0  # of nodes, exchanged so far
 
     @property
     def stopped(self) -> bool:

@@ -211,8 +211,8 @@ def keys_above(tid, n_threads, keys, counts, labels, chosen, out):
     """out[tid, leaf] = the smallest key above chosen[leaf] of a row of the leaf that weighs something."""
     a, b = share(0, keys.shape[0], tid, n_threads)
     weighted = counts.shape[0] > 0
-    for leaf in range(chosen.shape[0]):
-        out[tid, leaf] = np.uint64(0xFFFFFFFFFFFFFFFF)
+    for k in range(chosen.shape[0]):
+        out[tid, k] = np.uint64(0xFFFFFFFFFFFFFFFF)
     for i in range(a, b):
         leaf = np.int64(labels[i])
         if leaf < chosen.shape[0] and keys[i] > chosen[leaf] and (not weighted or counts[i] > 0):
