@@ -75,7 +75,9 @@ def run(options: Options) -> Outcome:
                 runs = {"stagewise.dask": runs["stagewise.dask"]}
             runs = {"one process, 2 threads": lambda: alone.fit(data.X, data.y), **runs}
             model = runs["stagewise.dask"]()  # compiles
-            same = np.array_equal(model.model_.stages[-1][0].value, alone.fit(data.X, data.y).model_.stages[-1][0].value)
+            same = np.array_equal(
+                model.model_.stages[-1][0].value, alone.fit(data.X, data.y).model_.stages[-1][0].value
+            )
             times = interleaved(runs, Plan(options.repeats, 0.0), f"{workers} workers,")
             seconds = medians(times)
         rows = [[name, f"{own:.2f}", f"{seconds['one process, 2 threads'] / own:.2f}"] for name, own in seconds.items()]
@@ -83,8 +85,8 @@ def run(options: Options) -> Outcome:
         lines += [
             f"cluster: {workload.title}, {workers} workers of one thread",
             plain(["", "s", "speed"], rows),
-            f"  the same trees: {same}; bytes a tree and worker: {sent['measured']:,.0f} (formula {sent['formula']:,.0f}, "
-            f"{sent['histograms']:.1f} histograms)",
+            f"  the same trees: {same}; bytes a tree and worker: {sent['measured']:,.0f} "
+            f"(formula {sent['formula']:,.0f}, {sent['histograms']:.1f} histograms)",
         ]
         result[str(workers)] = {"seconds": {name: summary(own) for name, own in times.items()}, "traffic": sent}
     return Outcome("\n".join(lines), result)

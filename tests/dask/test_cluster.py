@@ -6,9 +6,12 @@ import logging
 import os
 import random
 import signal
+import subprocess
+import sys
 import threading
 import time
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -247,7 +250,8 @@ def test_chaos(seed):
         try:
             assert difference(one, remote(est).fit(lazy(X), lazy(y))) == ""
         except sw.ClusterError as error:
-            assert not restart and len(moments) == 3, str(error)  # noqa: PT017  which of the two it is depends on time
+            if restart or len(moments) < 3:
+                raise AssertionError("a worker was left") from error
         finally:
             assert time.monotonic() - began < 120.0
             over.set()
@@ -255,21 +259,12 @@ def test_chaos(seed):
 
 
 @pytest.mark.slow
-def test_a_scheduler_that_goes_away_is_an_error():
-    import subprocess
-    import sys
-
-    code = "from distributed.cli.dask_scheduler import main; main(['--port', '0', '--no-dashboard', '--scheduler-file', {!r}])"
-    import tempfile
-    from pathlib import Path
-
-    folder = Path(tempfile.mkdtemp())
-    file = str(folder / "scheduler.json")
-    scheduler = subprocess.Popen([sys.executable, "-c", code.format(file)], stderr=subprocess.DEVNULL)
-    worker = subprocess.Popen(
-        [sys.executable, "-m", "distributed.cli.dask_worker", "--scheduler-file", file, "--nthreads", "1", "--no-nanny"],
-        stderr=subprocess.DEVNULL,
-    )
+def test_a_scheduler_that_goes_away_is_an_error(tmp_path):
+    file = str(tmp_path / "scheduler.json")
+    start = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--port", "0", "--no-dashboard"]
+    join = [sys.executable, "-m", "distributed.cli.dask_worker", "--nthreads", "1", "--no-nanny", "--no-dashboard"]
+    scheduler = subprocess.Popen([*start, "--scheduler-file", file], stderr=subprocess.DEVNULL)
+    worker = subprocess.Popen([*join, "--scheduler-file", file], stderr=subprocess.DEVNULL)
     try:
         until = time.monotonic() + 30.0
         while not Path(file).exists() and time.monotonic() < until:

@@ -152,7 +152,7 @@ class Fleet:
     def _tell(self, function: Callable[..., None], *args: Any) -> None:
         """Run a function on all workers that can be reached."""
         try:
-            self.client.run(function, *args, on_error="ignore")
+            self.client.sync(self.client._run, function, *args, on_error="ignore", callback_timeout=10)
         except Exception:  # who cannot be reached finds out by itself: see mailbox.ClusterReducer
             return
 
@@ -177,11 +177,11 @@ class Fleet:
         progress: Progress | None,
         audience: _Audience,
     ) -> list[Outcome]:
-        places = self._places(parts)
-        living = self.workers()
-        if not places or not set(places) <= living:
+        began = time.monotonic()
+        while not (places := self._places(parts)) or not set(places) <= self.workers():
+            if time.monotonic() - began > 60.0:
+                raise ClusterError("The partitions are on no worker that can be reached; training has been given up.")
             time.sleep(0.2)
-            return []
         eyes = self._places(watched) if watched else {}
         members = sorted(places)
         self._tell(open_mailboxes)
