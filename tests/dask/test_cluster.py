@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -30,7 +31,7 @@ pytestmark = [
 
 import dask.array as da  # noqa: E402
 import dask.dataframe as dd  # noqa: E402
-from distributed import Client, LocalCluster, Status  # noqa: E402
+from distributed import Client, LocalCluster, Security, Status  # noqa: E402
 
 import stagewise.dask as sd  # noqa: E402
 from stagewise.dask.partitions import merged, sample_edge  # noqa: E402
@@ -286,3 +287,23 @@ def test_a_scheduler_that_goes_away_is_an_error(tmp_path):
     finally:
         scheduler.kill()
         worker.kill()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="makes a certificate")
+def test_lines_are_encrypted_where_the_cluster_is(tmp_path):
+    cert, key = str(tmp_path / "cert.pem"), str(tmp_path / "key.pem")
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", cert, "-days", "1",
+         "-subj", "/CN=localhost"],
+        check=True, capture_output=True, timeout=60,
+    )  # fmt: skip
+    files = {f"tls_{role}_{what}": own for role in ("scheduler", "worker", "client") for what, own in
+             (("cert", cert), ("key", key))}  # fmt: skip
+    security = Security(require_encryption=True, tls_ca_file=cert, **files)
+    X = make_table(N_ROWS)
+    y, est = make_y(X, "real"), local("real")
+    with cluster(2, security=security, protocol="tls://") as own, Client(own, security=security):
+        many = remote(est).fit(lazy(X), lazy(y))
+    assert difference(clone(est).fit(X, y), many) == ""
+    assert many.cluster_["lines"] == "direct"

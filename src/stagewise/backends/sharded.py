@@ -57,6 +57,11 @@ _FEW = 4
 """Members up to which all get all sums: one exchange a round instead of two, for at most twice the traffic."""
 
 
+_EAGER = 0.35
+"""A leaf is divided ahead of its turn when its improvement is at least this share of the next leaf's. Two classes, 31
+leaves: 32 histograms and 9.4 rounds a tree; 42 and 9.3 without this, 30 and 30 when nothing is done ahead."""
+
+
 class ShardedBackend(CpuBackend):
     """A `CpuBackend` whose rows are those of a shard; all members make the same calls."""
 
@@ -357,13 +362,17 @@ class _Growth:
     def _ahead(self, heap: list[tuple[int, float, int, int]], splits: int) -> Iterator[int]:
         """Which of the next splits are not known yet, if no child that is not known comes before them."""
         backend, state, gain = self.backend, self.nodes.state, self.nodes.gain
-        ahead, found = list(heap), 0
+        ahead, found, least = list(heap), 0, 0.0
         most = min(backend._most, max(1, (len(backend._pools.grad) - 2) // 2))
         while ahead and splits > 0 and found < most:
             node = heapq.heappop(ahead)[3]
             splits -= 1
             first = int(state[node, LEFT])
             if first < 0:
+                if found == 0:
+                    least = _EAGER * gain[node] if backend.params.growth == "leafwise" else 0.0
+                if gain[node] < least:
+                    return
                 found += 1
                 yield node
             else:

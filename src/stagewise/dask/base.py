@@ -118,6 +118,7 @@ class ClusterBoosting(BaseGradientBoosting):
             "generations": fleet.generations,
             "bytes_sent": fleet.bytes_sent,
             "histograms": fleet.histograms,
+            "lines": "direct" if fleet.direct else "dask",
         }
         if fleet.interrupted:
             warnings.warn(

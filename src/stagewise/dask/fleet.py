@@ -43,7 +43,7 @@ class Fleet:
         self._heard = self._manned = time.monotonic()
         self.generations = 0
         self.bytes_sent, self.histograms = 0, 0  # by one member, for a model
-        self.interrupted = False
+        self.interrupted = self.direct = False
         self._ctrl_c = Interrupt()
 
     # --- waiting -----------------------------------------------------------------------------------------------------
@@ -137,6 +137,7 @@ class Fleet:
                     self.histograms += max((outcome.histograms for outcome in outcomes), default=0)
                     for outcome in outcomes:
                         if outcome.model is not None:
+                            self.direct = outcome.direct
                             audience.end(outcome.model.history)
                             return outcome.model
                     best = max((o.progress for o in outcomes if o.progress), key=lambda p: len(p.stages), default=None)

@@ -61,6 +61,7 @@ class Outcome:
     reason: str = ""
     bytes_sent: int = 0
     histograms: int = 0  # of nodes, exchanged
+    direct: bool = False  # members had lines of their own
 
 
 class _Kept:
@@ -199,12 +200,12 @@ def train(
     reducer = ClusterReducer(worker, job.run, generation, members, wanted)
     kept = _Kept(progress)
     try:
-        reducer.open_lines()
+        direct = reducer.open_lines()
         n_threads = threads_for(sum(len(part.y) for part in parts), job.schema.n_columns, job.tree, threads)
         problem = problem_of(job, parts, firsts, watched, reducer, n_threads, progress)
         callbacks = [_Reporter(worker, job.run)] if reducer.rank == 0 else []
         model = boost(problem, gradient_boosting(job.tree), job.params, callbacks, n_threads, kept)  # type: ignore[arg-type]
-        return Outcome(model, None, "", reducer.bytes_sent, reducer.histograms)
+        return Outcome(model, None, "", reducer.bytes_sent, reducer.histograms, direct)
     except ClusterError as error:
         return Outcome(None, kept.progress, str(error), reducer.bytes_sent)
     finally:
