@@ -26,6 +26,8 @@ class Wire:
         none = np.empty(0, np.int64)
         self.entries = [np.concatenate([none, *columns[a:b]]) for a, b in bounds]
         self.same = ends is None
+        self._rooms: dict[tuple[int, int], np.ndarray] = {}
+        self._turn = 0
         self.first = bounds[reducer.rank][0] * 256 if bounds[reducer.rank][0] < bounds[reducer.rank][1] else -1
 
     def add_up(self, grad: np.ndarray, hess: np.ndarray, packing: Packing, pools: Pools, slots: np.ndarray) -> None:
@@ -36,6 +38,7 @@ class Wire:
         if self.reducer.size == 1:
             return
         self.reducer.histograms += len(slots)
+        self._turn = 1 - self._turn
         outgoing: list[np.ndarray] = []
         for rank, entries in enumerate(self.entries):
             if rank == self.reducer.rank:
@@ -43,10 +46,17 @@ class Wire:
             elif outgoing and self.same and len(outgoing[-1]):
                 outgoing.append(outgoing[-1])
             else:
-                outgoing.append(_packed(grad, hess, entries, packing))
+                outgoing.append(_packed(grad, hess, entries, packing, self._buffer(rank, len(grad) * len(entries))))
         for rank, message in enumerate(self.reducer.exchange(outgoing)):
             if rank != self.reducer.rank and len(own):
                 _add(message, own, packing, pools, slots)
+
+    def _buffer(self, rank: int, entries: int) -> np.ndarray:
+        """Room for a message to a member. There are two, in turn: one may still be on its way."""
+        room = self._rooms.get((rank, self._turn))
+        if room is None or len(room) < 12 * entries + 1:
+            room = self._rooms[rank, self._turn] = np.empty(16 * entries + 1, np.uint8)
+        return room
 
     def node_totals(self, pools: Pools, slot: int) -> tuple[int, int]:
         """The sums of a node's two words, from any column of its histogram: every row is in one of its bins."""
@@ -73,10 +83,10 @@ class Wire:
         return np.ascontiguousarray(np.concatenate(all_found, 1)), np.ascontiguousarray(np.concatenate(all_gains, 1))
 
 
-def _packed(grad: np.ndarray, hess: np.ndarray, entries: np.ndarray, packing: Packing) -> np.ndarray:
+def _packed(grad: np.ndarray, hess: np.ndarray, entries: np.ndarray, packing: Packing, room: np.ndarray) -> np.ndarray:
     """Histograms as bytes: lines of int32, the last byte their number; or two of int64, and 0."""
     lines = 2 if packing.hess_step == 0.0 else 3  # a constant second derivative is the count
-    out = np.empty(4 * lines * len(grad) * len(entries) + 1, np.uint8)
+    out = room[: 4 * lines * len(grad) * len(entries) + 1]
     out[-1] = lines
     if to_narrow(grad, hess, entries, packing.count_bits, out[:-1].view(np.int32).reshape(lines, -1)):
         return out
@@ -85,7 +95,9 @@ def _packed(grad: np.ndarray, hess: np.ndarray, entries: np.ndarray, packing: Pa
 
 
 def _add(message: np.ndarray, entries: np.ndarray, packing: Packing, pools: Pools, slots: np.ndarray) -> None:
-    lines, body = int(message[-1]), message[:-1].copy()  # aligned and writable, as kernels want it
+    lines, body = int(message[-1]), message[:-1]
+    if not body.flags.writeable or body.ctypes.data % 8:  # kernels want it aligned and writable
+        body = body.copy()
     if lines:
         add_narrow(body.view(np.int32).reshape(lines, -1), entries, packing.count_bits, pools.grad, pools.hess, slots)
         return

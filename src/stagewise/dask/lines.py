@@ -44,6 +44,7 @@ class Lines:
         self.port, self._server = 0, None
         self._in: dict[int, socket.socket] = {}
         self._out: dict[int, socket.socket] = {}
+        self._room: dict[int, np.ndarray] = {}
         self._jobs: queue.SimpleQueue[tuple[int, bool, Sequence[np.ndarray]] | None] = queue.SimpleQueue()
         self._sending = False
         self.failed: str | None = None
@@ -125,12 +126,16 @@ class Lines:
             self._out[peer].sendall(data.view(np.uint8).data)
 
     def receive(self, number: int, peer: int, check: Check) -> tuple[np.ndarray, bool]:
+        """What a member has sent, good until the next call, and whether it was asked to stop."""
         head = bytearray(_HEAD.size)
         self._fill(self._in[peer], memoryview(head), check)
         sent, stop, kind, size = _HEAD.unpack(head)
         if sent != number:
             raise ClusterError(f"member {peer} is at exchange {sent}, not {number}.")
-        data = np.empty(size, np.uint8)
+        room = self._room.get(peer)
+        if room is None or len(room) < size:  # fresh memory costs more than the journey
+            room = self._room[peer] = np.empty(size + size // 4, np.uint8)
+        data = room[:size]
         self._fill(self._in[peer], data.data, check)
         return data.view(np.dtype(kind.decode())), bool(stop)
 

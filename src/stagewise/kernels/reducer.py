@@ -30,7 +30,11 @@ class Reducer:
         return False
 
     def exchange(self, outgoing: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """outgoing[k] goes to member k; what members 0, 1, ... sent here. Arrays are one-dimensional."""
+        """outgoing[k] goes to member k; what members 0, 1, ... sent here. Arrays are one-dimensional.
+
+        What came is good until the next exchange, and what goes must stay as it is until the one after that has begun:
+        then everybody has got it.
+        """
         return list(outgoing)
 
     def gather(self, values: np.ndarray) -> list[np.ndarray]:
