@@ -21,6 +21,7 @@ from scipy.interpolate import BSpline
 
 import naive_entries
 import naive_paths
+import naive_shards
 import naive_subsets
 
 MISSING = 255  # the bin code of a missing value
@@ -941,6 +942,20 @@ TWINS: dict[str, Callable[..., Any]] = {
     "predict.tree_leaves": tree_leaves,
     "shap.attribute": naive_paths.shapley,
     "shap.background_words": naive_paths.background_words,
+    "shards.add_narrow": naive_shards.add_narrow,
+    "shards.build_nodes": naive_shards.build_nodes,
+    "shards.count_digits": naive_shards.count_digits,
+    "shards.divide_nodes": naive_shards.divide_nodes,
+    "shards.keep_nodes": best_split,
+    "shards.keys_above": naive_shards.keys_above,
+    "shards.keys_to_values": naive_shards.keys_to_values,
+    "shards.label_nodes": naive_shards.label_nodes,
+    "shards.level_split": best_level_split,
+    "shards.open_nodes": naive_shards.open_nodes,
+    "shards.residual_keys": naive_shards.residual_keys,
+    "shards.search_nodes": best_split,
+    "shards.step_sums": naive_shards.step_sums,
+    "shards.to_narrow": naive_shards.to_narrow,
     "split.best_split": best_split,
     "subsets.best_subset": naive_subsets.best_subset,
     "symmetric.grow_symmetric": grow_symmetric,

@@ -32,6 +32,7 @@ ORDER = (
     "files",
     "boosting",
     "estimators",
+    "dask",
     "inspection",
     "plots",
     "report",

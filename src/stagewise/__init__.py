@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from stagewise._version import __version__
 from stagewise.errors import (
+    ClusterError,
     InputError,
     InputTypeError,
     MissingExtraError,
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AdaBoostClassifier",
+    "ClusterError",
     "ComponentwiseClassifier",
     "ComponentwiseRegressor",
     "Dataset",

@@ -4,6 +4,7 @@
     ├── ParameterError (ValueError)    an option of an estimator or function is out of range
     ├── InputError (ValueError)        X, y, weights or a file hold something that cannot be used
     │   └── InputTypeError (TypeError) the kind of object is wrong, not its content
+    ├── ClusterError (RuntimeError)    workers, scheduler or the connections between them are gone
     └── MissingExtraError (ImportError) an optional dependency is not installed
 
 Every message says what came, what is allowed, and what to do. All of them are also the built-in exception that
@@ -13,6 +14,7 @@ a reader of scikit-learn code expects, so existing `except ValueError` clauses k
 from __future__ import annotations
 
 __all__ = [
+    "ClusterError",
     "InputError",
     "InputTypeError",
     "MissingExtraError",
@@ -36,6 +38,10 @@ class InputError(StagewiseError, ValueError):
 
 class InputTypeError(InputError, TypeError):
     """The data are of a kind that cannot be used at all."""
+
+
+class ClusterError(StagewiseError, RuntimeError):
+    """Training on several machines cannot go on."""
 
 
 class MissingExtraError(StagewiseError, ImportError):

@@ -21,6 +21,7 @@ from stagewise.kernels.leaves import add_leaves, leaf_quantiles, leaf_sums
 from stagewise.kernels.nodes import Nodes
 from stagewise.kernels.pairs import Update, quantize
 from stagewise.kernels.predict import add_tree_binned, label_binned
+from stagewise.kernels.reducer import ALONE, Reducer
 from stagewise.kernels.split import N_FIELDS, Limits
 from stagewise.kernels.symmetric import grow_symmetric
 from stagewise.kernels.team import Team
@@ -82,6 +83,7 @@ class CpuBackend:
         n_training: int | None = None,
         in_sets: np.ndarray | None = None,
         rows: np.ndarray = _NO_ROWS,
+        reducer: Reducer = ALONE,
     ):
         """n_training: rows that take part, when not all do; what depends on a number of rows depends on this one.
 
@@ -94,7 +96,7 @@ class CpuBackend:
         self.n_training = n_rows if n_training is None else n_training
         self.n_columns = len(cuts)
         self.in_sets = np.zeros(len(cuts), np.bool_) if in_sets is None else in_sets
-        self.team = Team(n_threads)
+        self.team = Team(n_threads, reducer)
         self.bits = limb_bits(self.n_training)
         self.places = rows
         self._adopted = False
@@ -189,7 +191,7 @@ class CpuBackend:
         if chosen.narrow:
             if by_weight is None or ahead != (chosen, by_weight):
                 self._quantize(grad, hess, chosen, listed)
-            if 2 * int(self._lost[: self.team.n_threads, 0].sum()) <= n:
+            if 2 * self.team.reducer.count(int(self._lost[: self.team.n_threads, 0].sum())) <= n:
                 self._last = None if by_weight is None else (chosen, by_weight)
                 return chosen
             chosen = packing(*peaks, n, narrow=False, constant_hess=constant)
@@ -341,6 +343,10 @@ class CpuBackend:
             sets=sets[:n_sets].copy(),
         )
         return Grown(tree, leaves, not chosen.narrow)
+
+    def rows_used(self, index: np.ndarray) -> int:
+        """How many rows the last fit of the rows of `index` saw."""
+        return len(index) or self.n_training
 
     # --- leaves ------------------------------------------------------------------------------------------------------
 

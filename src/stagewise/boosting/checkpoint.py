@@ -111,6 +111,9 @@ def open_checkpoints(folder: Any, every: Any, resume: Any) -> Checkpoints | None
 class Checkpoints:
     """A folder that holds the last two checkpoints of one run."""
 
+    digests = True
+    """Whether a run is known again by the digests of all its data."""
+
     def __init__(self, folder: Path, every: int, resume: bool) -> None:
         self.folder, self.every, self.resume = folder, every, resume
         self._prints: dict[str, str] = {}

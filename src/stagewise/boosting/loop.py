@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from stagewise.backends.cpu import CpuBackend
+from stagewise.backends.sharded import ShardedBackend
 from stagewise.boosting.checkpoint import Checkpoints, Progress, digest, run_prints
 from stagewise.boosting.model import Model
 from stagewise.boosting.monitor import Monitor, deferred_interrupt
@@ -30,9 +31,11 @@ from stagewise.boosting.rules import LeafRule, Rule, Targets, integer_weights
 from stagewise.boosting.sampling import Sampler
 from stagewise.boosting.start import starting_values
 from stagewise.data.binning import Marginal
+from stagewise.data.shard import Shard
 from stagewise.data.table import Schema
 from stagewise.errors import InputError, TrainingInterrupted
 from stagewise.kernels.histogram import Bins
+from stagewise.kernels.reducer import ALONE, Reducer
 from stagewise.learners.base import Learner
 from stagewise.learners.refit import Structure
 from stagewise.losses.base import Loss
@@ -76,6 +79,8 @@ class Problem:
     X: np.ndarray | None = None  # (n_rows, n_columns): for learners that do not work on bins
     rows: np.ndarray = field(default_factory=lambda: _NO_ROWS)  # rows of `bins` that all else is about; empty: all
     structure: Structure | None = None  # refit: trees that are kept, only their leaves are fitted
+    shard: Shard | None = None  # the rows here are some of many: the others are held by others, who run this too
+    progress: Progress | None = None  # stages that were finished before, elsewhere
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -119,8 +124,9 @@ def boost(
     With checkpoints it goes on from the newest one, and keeps some: the result is the same.
     """
     loss, rate, tree = problem.loss, params.learning_rate, method.tree
-    targets = _targets(problem)
-    n_training = len(problem.y) - int(problem.skip.sum())
+    reducer = ALONE if problem.shard is None else problem.shard.reducer
+    targets = _targets(problem, reducer)
+    n_training = reducer.count(len(problem.y) - int(problem.skip.sum()))
     with _backend(problem, tree, n_threads, n_training) as backend, deferred_interrupt() as ctrl_c:
         maker = PairsMaker(loss, targets.y, targets.weight, backend.team, n_training)
         parts = method.build(Bench(problem, targets, backend, params))
@@ -137,7 +143,9 @@ def boost(
             pairs = maker(raw, _option(loss, delta))
         stages = list(problem.before.stages) if problem.before else []
         history = problem.before.history if problem.before else None
-        found = None if checkpoints is None else _newest(checkpoints, problem, tree, params)
+        found = problem.progress
+        if checkpoints is not None and checkpoints.digests:
+            found = _newest(checkpoints, problem, tree, params)
         if found is not None:
             _resume(found, len(stages), problem, maker, watcher, backend, raw)
             stages, history = list(found.stages), found.history
@@ -164,7 +172,7 @@ def boost(
                     else:
                         fitted.add(finished, raw, output)
                     terms += finished
-                    used += len(own.index) or n_training
+                    used += backend.rows_used(own.index)
                 if not terms:
                     break
                 stages.append(tuple(terms))
@@ -174,9 +182,9 @@ def boost(
                 used = round(used / len(learner.outputs))
                 watched = watcher(stages[-1], option)
                 stop = monitor(pairs.deviance, watched, used, used / n_training, rule.notes()) or rule.last
-                done = stop or ctrl_c.pressed or stage + 1 == end
+                done = stop or ctrl_c.pressed or reducer.stopped or stage + 1 == end
                 if checkpoints is not None and (done or (stage + 1) % checkpoints.every == 0):
-                    checkpoints.write(_progress(stages, monitor, maker, watcher, raw, stop))
+                    checkpoints.write(_progress(stages, monitor, maker, watcher, raw, stop, checkpoints.digests))
                 if done:
                     break
         finally:
@@ -198,25 +206,31 @@ def _option(loss: Loss, delta: float) -> np.ndarray:
 
 
 def _backend(problem: Problem, tree: TreeParams, n_threads: int, n_training: int) -> CpuBackend:
-    n_rows, in_sets = len(problem.y), problem.schema.in_sets
-    return CpuBackend(problem.bins, n_rows, problem.cuts, tree, n_threads, n_training, in_sets, problem.rows)
+    rows = (problem.bins, len(problem.y), problem.cuts, tree, n_threads, n_training, problem.schema.in_sets)
+    return CpuBackend(*rows, problem.rows) if problem.shard is None else ShardedBackend(*rows, problem.shard)
 
 
-def _targets(problem: Problem) -> Targets:
+def _targets(problem: Problem, reducer: Reducer) -> Targets:
     """Rows that are skipped weigh nothing; weights as integers for quantiles."""
-    weight, skip = _bounded(problem.weight), problem.skip
+    weight, skip = _bounded(problem.weight, reducer), problem.skip
     plain = len(weight) == 0
-    if skip.any():
+    if reducer.largest(float(skip.any())) > 0.0:
         weight = np.where(skip, 0.0, 1.0 if plain else weight)
     counts = np.empty(0, np.int64)
+    peak = 1.0
     if len(weight):
-        counts = integer_weights(weight, float(weight.max()))
-    return Targets(problem.y, weight, counts, plain)
+        peak = reducer.largest(float(weight.max()))
+        counts = integer_weights(weight, peak, reducer.count(len(weight)))
+    present = weight[weight > 0.0]
+    light = reducer.sum(np.array([np.count_nonzero(present * 256.0 < peak), len(present)], np.int64))
+    # more than a tenth of the rows weigh under 1/256 of the heaviest: 15 bits would leave them too few
+    uneven = not plain and light[0] / light[1] > 0.1
+    return Targets(problem.y, weight, counts, plain, bool(uneven), peak)
 
 
-def _bounded(weight: np.ndarray) -> np.ndarray:
+def _bounded(weight: np.ndarray, reducer: Reducer) -> np.ndarray:
     """Weights beyond 2**±200 scaled back by a power of two: only proportions count, and products must not overflow."""
-    peak = float(weight.max()) if len(weight) else 1.0
+    peak = reducer.largest(float(weight.max()) if len(weight) else 0.0) or 1.0
     return weight if 2.0**-200 < peak < 2.0**200 else np.ldexp(weight, -math.frexp(peak)[1])
 
 
@@ -244,7 +258,7 @@ class _Watcher:
         self.raw = np.empty((0, 0))
         if validation is None:
             return
-        self.maker = PairsMaker(loss, validation.y, _bounded(validation.weight), backend.team)
+        self.maker = PairsMaker(loss, validation.y, _bounded(validation.weight, backend.team.reducer), backend.team)
         self.raw = np.repeat(initial[:, None], len(validation.y), axis=1)
         if validation.offset is not None:
             self.raw += validation.offset
@@ -285,11 +299,18 @@ def _newest(checkpoints: Checkpoints, problem: Problem, tree: TreeParams, params
 
 
 def _progress(
-    stages: list[tuple[Any, ...]], monitor: Monitor, maker: PairsMaker, watcher: _Watcher, raw: np.ndarray, stop: bool
+    stages: list[tuple[Any, ...]],
+    monitor: Monitor,
+    maker: PairsMaker,
+    watcher: _Watcher,
+    raw: np.ndarray,
+    stop: bool,
+    digests: bool,
 ) -> Progress:
     history = replace(monitor.history(), best=len(stages))
     held_out = watcher.maker.unit if watcher.validation is not None else 0.0
-    return Progress(tuple(stages), history, (maker.unit, held_out), digest([raw, watcher.raw]), stop)
+    known = digest([raw, watcher.raw]) if digests else ""
+    return Progress(tuple(stages), history, (maker.unit, held_out), known, stop)
 
 
 def _resume(
@@ -306,7 +327,7 @@ def _resume(
         for output, tree in enumerate(trees):
             backend.add_tree(tree, problem.bins, problem.rows, raw[output])
         watcher.add(trees)
-    if digest([raw, watcher.raw]) != found.raw:
+    if found.raw and digest([raw, watcher.raw]) != found.raw:
         raise InputError(
             "The trees of the checkpoint do not give the predictions that it was written with; the data or the machine "
             "differ. Start afresh with resume=False."

@@ -40,9 +40,9 @@ def _sampler(bench: Bench) -> Sampler:
     if params.sampling == "mvs" and params.subsample < 1.0:
         return VarianceSampler(*given, params.subsample)
     chosen = (
-        Sampler(len(problem.y), problem.skip)
+        Sampler(len(problem.y), problem.skip, problem.shard)
         if params.subsample >= 1.0
-        else UniformSampler(len(problem.y), problem.skip, params.subsample, params.seed)
+        else UniformSampler(len(problem.y), problem.skip, params.subsample, params.seed, problem.shard)
     )
     return TrimmingSampler(chosen, params.trimming) if params.trimming > 0.0 else chosen
 

@@ -51,18 +51,23 @@ class Pairs:
 
 
 def exact_sum(team: Team, values: np.ndarray, weight: np.ndarray) -> float:
-    """Σ values·weight (weight may be empty), the same for any order of the rows."""
-    if len(values) == 0:
+    """Σ values·weight (weight may be empty), the same for any order of the rows and any division among members."""
+    n = team.reducer.count(len(values))
+    if n == 0:
         return 0.0
-    peak = max(float(values.max()), -float(values.min())) * (float(weight.max()) if len(weight) else 1.0)
+    peaks = np.zeros(2)
+    if len(values):
+        peaks[:] = max(float(values.max()), -float(values.min())), weight.max() if len(weight) else 1.0
+    peaks = team.reducer.max(peaks)
+    peak = float(peaks[0]) * float(peaks[1])
     if peak > _LARGEST:
         raise InputError("y times sample_weight goes beyond float64's range of 1.8e308; rescale one of them.")
     if 0.0 < peak < _SMALLEST:  # below the smallest unit
         return exact_sum(team, values / _SMALLEST, weight) * _SMALLEST
-    unit, bits = power_above(peak), limb_bits(len(values))
+    unit, bits = power_above(peak), limb_bits(n)
     out = np.zeros((team.n_threads, 2), np.int64)
     team.run(sum_products, values, weight, 1.0 / unit, bits, out)
-    return limbs_total(out, unit, bits)
+    return limbs_total(team.reducer.sum(out.sum(axis=0)), unit, bits)
 
 
 class PairsMaker:
@@ -76,8 +81,10 @@ class PairsMaker:
         shape = (loss.n_outputs, n)
         self._grad, self._hess = np.empty(shape), np.empty(shape)
         self._value = np.zeros((team.n_threads, CHUNK))
-        self.bits = limb_bits(n if n_training is None else n_training)
-        self.total = exact_sum(team, weight, np.empty(0)) if len(weight) else float(n)
+        rows = team.reducer.count(n)
+        self.bits = limb_bits(rows if n_training is None else n_training)
+        weighted = team.reducer.largest(float(len(weight) > 0)) > 0.0
+        self.total = exact_sum(team, weight, np.empty(0)) if weighted else float(rows)
         part = loss.target_part(y)
         self._y_part = 0.0 if part is None else exact_sum(team, part, weight) / self.total
         self._portion = np.empty(0)
@@ -115,4 +122,5 @@ class PairsMaker:
             self._grad[0] if one else self._grad, self._hess[0] if one else self._hess, self._value, peaks, limbs,
             update,
         )  # fmt: skip
-        return peaks.max(axis=0), limbs[:, :2]
+        sums, largest = self.team.reducer.total(limbs[:, :2].sum(axis=0), peaks.max(axis=0))
+        return largest, sums

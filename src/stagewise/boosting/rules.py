@@ -25,9 +25,9 @@ from stagewise.tree.tree import Tree
 __all__ = ["GradientRule", "LeafRule", "NewtonRule", "Rule", "Targets", "integer_weights"]
 
 
-def integer_weights(weight: np.ndarray, heaviest: float) -> np.ndarray:
-    """Weights as integers whose sum fits an int64, for quantiles."""
-    bits = 61 - max(1, len(weight)).bit_length()
+def integer_weights(weight: np.ndarray, heaviest: float, n_rows: int) -> np.ndarray:
+    """Weights as integers whose sum over n_rows fits an int64, for quantiles."""
+    bits = 61 - max(1, n_rows).bit_length()
     return np.rint(weight * (2.0 ** min(bits, 30) / heaviest)).astype(np.int64)
 
 
@@ -39,12 +39,8 @@ class Targets:
     weight: np.ndarray
     counts: np.ndarray
     plain: bool  # every row in training weighs 1, so that counts can stand for weights
-
-    @property
-    def uneven(self) -> bool:
-        """More than a tenth of the rows weigh under 1/256 of the heaviest: 15 bits would leave them too few."""
-        present = self.weight[self.weight > 0.0]
-        return not self.plain and bool((present * 256.0 < present.max()).mean() > 0.1)
+    uneven: bool  # weights so unequal that 15 bits would leave the light rows too few
+    peak: float  # the largest weight, 1 without weights
 
 
 class Rule:
@@ -56,7 +52,7 @@ class Rule:
     def __init__(self, loss: Loss, targets: Targets, backend: CpuBackend) -> None:
         self.loss, self.targets, self.backend = loss, targets, backend
         self._wide = targets.uneven
-        self._weight_peak = float(targets.weight.max()) if len(targets.weight) else 1.0
+        self._weight_peak = targets.peak
 
     def delta(self, raw: np.ndarray, index: np.ndarray) -> float:
         """Huber's transition point of this stage: the α-quantile of |y - f| (Friedman 2001, section 4.4)."""
@@ -109,7 +105,7 @@ class LeafRule(Rule):
         if loss.leaf_quantile is not None:
             if pairs.weight is not None:
                 counts = np.zeros(len(targets.y), np.int64)
-                counts[grown.listed] = integer_weights(pairs.weight, heaviest)
+                counts[grown.listed] = integer_weights(pairs.weight, heaviest, len(pairs.weight))
             values = self.backend.leaf_quantiles(grown, targets.y, raw[output], counts, loss.leaf_quantile, delta)
         if params.l1 > 0.0 or params.l2 > 0.0:
             grad, hess = np.abs(sums[:, 0]), sums[:, 1]

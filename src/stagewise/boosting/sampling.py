@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from stagewise.boosting.pairs import Pairs
+from stagewise.data.shard import Shard
 from stagewise.kernels.exact import hash_threshold_counts, mix_rows, power_above, stream_key
 from stagewise.kernels.influence import BUCKETS, influence_edge, influence_rows, influence_sums
+from stagewise.kernels.reducer import ALONE, Reducer
 
 __all__ = ["Rows", "Sampler", "TrimmingSampler", "UniformSampler", "smallest_hashes"]
 
@@ -21,6 +23,7 @@ class Rows:
     """Row numbers in use, ascending uint32; `index` is empty when all rows are. `rest` are the others.
 
     rest is None where nobody made a list of them. weight: how many times each row of `index` counts; empty: once.
+    In a shard `index` is also empty when none of its rows is in use: then `rest` holds all of them.
     """
 
     index: np.ndarray
@@ -54,8 +57,10 @@ def smallest_hashes(key: np.uint64, skip: np.ndarray, wanted: int) -> tuple[np.n
 class Sampler:
     """All rows that are in training, at every stage."""
 
-    def __init__(self, n_rows: int, skip: np.ndarray) -> None:
-        self.n_rows, self.skip = n_rows, skip
+    def __init__(self, n_rows: int, skip: np.ndarray, shard: Shard | None = None) -> None:
+        """shard: the rows are some of many, and choices are made among all of them."""
+        self.n_rows, self.skip, self.shard = n_rows, skip, shard
+        self.reducer: Reducer = ALONE if shard is None else shard.reducer
         out = np.flatnonzero(skip).astype(np.uint32)
         self.all = Rows(np.flatnonzero(~skip).astype(np.uint32) if len(out) else _NO_ROWS, out)
 
@@ -70,13 +75,14 @@ class Sampler:
 class UniformSampler(Sampler):
     """A fresh share of the training rows at every stage, without replacement (Friedman 2002, stochastic boosting)."""
 
-    def __init__(self, n_rows: int, skip: np.ndarray, share: float, seed: int) -> None:
-        super().__init__(n_rows, skip)
-        in_training = n_rows - int(skip.sum())
+    def __init__(self, n_rows: int, skip: np.ndarray, share: float, seed: int, shard: Shard | None = None) -> None:
+        super().__init__(n_rows, skip, shard)
+        in_training = self.reducer.count(n_rows - int(skip.sum()))
         self.wanted, self.seed = max(1, round(share * in_training)), seed
 
     def __call__(self, stage: int, pairs: Pairs | None = None) -> Rows:
-        return Rows(*smallest_hashes(stream_key(self.seed, _PURPOSE, stage), self.skip, self.wanted))
+        choose = smallest_hashes if self.shard is None else self.shard.smallest_hashes
+        return Rows(*choose(stream_key(self.seed, _PURPOSE, stage), self.skip, self.wanted))
 
 
 class TrimmingSampler(Sampler):
@@ -90,8 +96,9 @@ class TrimmingSampler(Sampler):
 
     def __init__(self, inner: Sampler, alpha: float) -> None:
         self.inner, self.alpha = inner, alpha
-        self.all, self.n_rows = inner.all, inner.n_rows
-        self._bits = min(30, 61 - max(1, inner.n_rows).bit_length())
+        self.all, self.n_rows, self.shard, self.reducer = inner.all, inner.n_rows, inner.shard, inner.reducer
+        self._everyone = self.reducer.count(self.n_rows)
+        self._bits = min(30, 61 - max(1, self._everyone).bit_length())
 
     def __call__(self, stage: int, pairs: Pairs | None = None) -> Rows:
         return self.inner(stage, pairs)
@@ -105,7 +112,7 @@ class TrimmingSampler(Sampler):
         least = self._threshold(influence, out, 2.0**self._bits / power_above(pairs.hess_peak))
         chosen, rest = np.empty(self.n_rows + 1, np.uint32), np.empty(self.n_rows + 1, np.uint32)
         n = influence_rows(influence, out, least, chosen, rest)
-        if n in (0, self.n_rows):  # 0: no row has any influence left
+        if self.reducer.count(int(n)) in (0, self._everyone):  # 0: no row has any influence left
             return rows
         return Rows(chosen[:n].copy(), rest[: self.n_rows - n].copy())
 
@@ -113,10 +120,17 @@ class TrimmingSampler(Sampler):
         """The least influence that stays. Sums are of integers, so they do not depend on the order of the rows."""
         sums = np.zeros((2, BUCKETS), np.int64)
         influence_sums(influence, out, scale, sums)
+        sums = self.reducer.sum(sums)
         running = np.cumsum(sums[0])
         target = self.alpha * float(running[-1])
         bucket = int(np.searchsorted(running, target))
-        edge = np.empty(sums[1, bucket])
+        edge = np.empty(sums[1, bucket] if self.shard is None else len(influence))
+        if self.shard is not None:
+            edge = edge[: influence_edge(influence, out, bucket, edge)]
+            weights, before = np.rint(edge * scale).astype(np.int64), int(running[bucket] - sums[0, bucket])
+            beyond = self.shard.first_beyond(edge, weights, before, target)
+            largest = self.reducer.largest(float(edge.max()) if len(edge) else 0.0)
+            return beyond if beyond is not None else float(np.nextafter(largest, np.inf))
         influence_edge(influence, out, bucket, edge)
         edge.sort()
         reached = running[bucket] - sums[0, bucket] + np.cumsum(np.rint(edge * scale).astype(np.int64))

@@ -34,6 +34,7 @@ __all__ = [
     "read_target",
     "read_weights",
     "take_rows",
+    "tally_labels",
 ]
 
 _TARGET_HINT = "A regression target must hold numbers; to predict class labels, use a classifier."
@@ -88,6 +89,20 @@ def read_piece(values: object, n_rows: int, name: str, first: int) -> npt.NDArra
         if row is None:
             raise
         raise InputError(_say_not_finite(name, "NaN", first + int(row[1]))) from error
+
+
+def tally_labels(
+    y: object, n_rows: int, weight: npt.NDArray[np.float64] | None
+) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """The distinct labels of a part of a table (there may be one only), how many rows each has, and how many of those
+    have a positive weight: what the classes of a table in parts are found from."""
+    labels = _read_label_array(y, n_rows)
+    classes = (
+        np.array(sorted(set(labels.tolist())), dtype=labels.dtype) if labels.dtype.kind in "UO" else np.unique(labels)
+    )
+    codes, _ = _match(labels, classes)
+    heavy = codes if weight is None else codes[weight > 0.0]
+    return classes, np.bincount(codes, minlength=len(classes)), np.bincount(heavy, minlength=len(classes))
 
 
 def encode_labels(y: object, classes: npt.NDArray[Any], n_rows: int) -> npt.NDArray[np.int64]:

@@ -71,6 +71,7 @@ def dumps(model: Any) -> bytes:
     """The bytes that `save` writes."""
     if isinstance(model, Model):
         return pack(Content("model", write_model(model)))
+    model = model.to_local() if hasattr(model, "to_local") else model  # trained on a cluster
     kind = type(model).__name__
     if kind not in ESTIMATORS or type(model) is not getattr(import_module(ESTIMATORS[kind]), kind):
         raise InputTypeError(f"{type(model).__qualname__} cannot be saved; what can: {', '.join(ESTIMATORS)}.")

@@ -32,12 +32,13 @@ def influence_sums(influence, out, scale, sums):
 
 @kernel
 def influence_edge(influence, out, bucket, edge):
-    """edge = the influences of the rows whose top bits are `bucket`."""
+    """edge = the influences of the rows whose top bits are `bucket`; how many there are."""
     some, n = out.shape[0] > 0, 0
     for i in range(influence.shape[0]):
         if float_bits(influence[i] + 0.0) >> np.int64(48) == bucket and not (some and out[i]):
             edge[n] = influence[i]
             n += 1
+    return n
 
 
 @kernel

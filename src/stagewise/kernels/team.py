@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from stagewise.kernels.jit import JIT, atomic_add, atomic_load, cycles, device, kernel, yield_core
+from stagewise.kernels.reducer import ALONE, Reducer
 
 __all__ = ["ABORT", "GATE_SIZE", "Team", "available_cores", "barrier", "call_off", "read_cycles", "share"]
 
@@ -85,7 +86,9 @@ class Team:
     If a thread cannot be started the team is smaller; results do not depend on its size.
     """
 
-    def __init__(self, n_threads: int) -> None:
+    def __init__(self, n_threads: int, reducer: Reducer = ALONE) -> None:
+        """reducer: makes sums over this machine's rows sums over all rows, when others hold the rest."""
+        self.reducer = reducer
         self.gate = np.zeros(GATE_SIZE, np.int64)
         self._done: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
         self._jobs: list[queue.SimpleQueue[tuple[Callable[..., Any], int, tuple[Any, ...]] | None]] = []
