@@ -47,6 +47,9 @@ BLOCK = 256
 """Rows of a block: the leaf words and six columns of values stay in the first-level cache."""
 
 
+_TOGETHER = 32
+"""Columns of a block that are laid out together: more at once would leave the first-level cache between two rows."""
+
 _ABREAST = 16
 """Rows that walk down a tree side by side, so that none waits for the memory of another."""
 
@@ -142,11 +145,13 @@ def fill_block(X, a, n, columns):
     """
     x = columns[0]
     missing = False
-    for r in range(n):
-        for j in range(X.shape[1]):
-            v = X[a + r, j]
-            x[j, r] = v
-            missing |= v != v
+    for first in range(0, X.shape[1], _TOGETHER):
+        last = min(first + _TOGETHER, X.shape[1])
+        for r in range(n):
+            for j in range(first, last):
+                v = X[a + r, j]
+                x[j, r] = v
+                missing |= v != v
     if missing:
         for j in range(X.shape[1]):
             one, two = x[j], columns[1, j]

@@ -6,7 +6,8 @@ columns alone, and go the way of dense rows: the same sums in the same order.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,14 +15,13 @@ import numpy as np
 from stagewise.data.sparse import Sparse
 from stagewise.kernels.entries import fill_rows
 from stagewise.kernels.predict import BLOCK
-from stagewise.kernels.team import Team
 from stagewise.tree.forest import Forest
 from stagewise.tree.tree import Tree
 
 __all__ = ["Compact"]
 
-_CELLS = 1 << 21
-"""Cells of a block: 16 MiB of float64."""
+_CELLS = 1 << 20
+"""Cells of a block: 8 MiB of float64."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,24 +45,39 @@ class Compact:
 
     def add(self, X: Sparse, out: np.ndarray, n_threads: int = 1) -> None:
         """out[output, row] += all trees; out is float64 (n_outputs, n_rows)."""
-        for a, block in self._blocks(X, n_threads):
+
+        def add_block(a: int, block: np.ndarray) -> None:
             own = np.ascontiguousarray(out[:, a : a + len(block)])
-            self.forest.add(block, own, 0, None, n_threads)
+            self.forest.add(block, own)
             out[:, a : a + len(block)] = own
+
+        self._each(X, add_block, n_threads)
 
     def leaves(self, X: Sparse, n_threads: int = 1) -> np.ndarray:
         """(n_rows, n_trees): the node number of each row's leaf."""
-        return np.concatenate([self.forest.leaves(block, n_threads) for _, block in self._blocks(X, n_threads)])
+        out = np.empty((X.shape[0], self.forest.n_trees), np.int64)
 
-    def _blocks(self, X: Sparse, n_threads: int) -> Iterator[tuple[int, np.ndarray]]:
-        """(first row, values (some rows, n_used)), block after block."""
+        def write_block(a: int, block: np.ndarray) -> None:
+            out[a : a + len(block)] = self.forest.leaves(block)
+
+        self._each(X, write_block, n_threads)
+        return out
+
+    def _each(self, X: Sparse, action: Callable[[int, np.ndarray], None], n_threads: int) -> None:
+        """Call action(first row, values (some rows, n_used)) for all rows, block by block, on some threads."""
         entries, n_rows = X.by_row(), X.shape[0]
-        size = max(BLOCK, _CELLS // self.n_used)
-        with Team(n_threads if n_rows * self.n_used > _CELLS else 1) as team:
-            for a in range(0, n_rows, size):
-                block = np.empty((min(size, n_rows - a), self.n_used), X.dtype)
-                team.run(
-                    fill_rows, entries.start, entries.place, entries.values, self.to, X.empty, np.int64(a), block
-                )  # fmt: skip
-                block.flags.writeable = False
-                yield a, block
+        size = max(BLOCK, _CELLS // self.n_used // BLOCK * BLOCK)
+
+        def one(a: int) -> None:
+            block = np.empty((min(size, n_rows - a), self.n_used), X.dtype)
+            fill_rows(0, 1, entries.start, entries.place, entries.values, self.to, X.empty, np.int64(a), block)
+            block.flags.writeable = False
+            action(a, block)
+
+        starts = range(0, n_rows, size)
+        if n_threads == 1 or len(starts) == 1:
+            for a in starts:
+                one(a)
+            return
+        with ThreadPoolExecutor(n_threads) as pool:  # kernels release the GIL
+            list(pool.map(one, starts))
