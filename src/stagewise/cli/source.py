@@ -77,7 +77,8 @@ def _check_text(path: str, table: Any) -> None:
     """Raise for text that is not UTF-8: pyarrow leaves the bytes of such columns as they are."""
     types = arrow().types
     try:
-        wrong = [field.name for field in table.schema if types.is_binary(field.type)]
+        kinds = zip(table.column_names, table.schema.types, strict=True)
+        wrong = [name for name, kind in kinds if types.is_binary(kind)]
     except UnicodeDecodeError:
         wrong = ["the names of the columns"]
     if wrong:
