@@ -64,7 +64,6 @@ def read_arrow(path: str, form: str | None = None, delimiter: str | None = None)
         table = tables[0] if len(tables) == 1 else pa.concat_tables(tables, promote_options="permissive")
     except pa.ArrowException as error:
         raise InputError(f"the files of {path!r} do not fit together: {error}") from error
-    _check_text(path, table)
     twice = [name for name, count in Counter(table.column_names).items() if count > 1]
     if twice:
         raise InputError(f"{path} has more than one column named {twice[0]!r}; rename them.")
@@ -77,7 +76,8 @@ def _check_text(path: str, table: Any) -> None:
     """Raise for text that is not UTF-8: pyarrow leaves the bytes of such columns as they are."""
     types = arrow().types
     try:
-        wrong = [field.name for field in table.schema if types.is_binary(field.type)]
+        kinds = zip(table.column_names, table.schema.types, strict=True)
+        wrong = [name for name, kind in kinds if types.is_binary(kind)]
     except UnicodeDecodeError:
         wrong = ["the names of the columns"]
     if wrong:
@@ -96,7 +96,10 @@ def _read_one(path: str, form: str | None, delimiter: str | None) -> Any:
             data = pa.CompressedInputStream(pa.BufferReader(data), packing).read_buffer()
         kind = kind_of(path, bytes(data[:_LOOK]), form)
         title = _TITLES[kind]
-        return _readers(pa, delimiter, path)[kind](pa.BufferReader(data))
+        table = _readers(pa, delimiter, path)[kind](pa.BufferReader(data))
+        if kind == "csv":
+            _check_text(path, table)
+        return table
     except (pa.ArrowException, OSError) as error:
         hint = " Name another --delimiter?" if "columns, got" in str(error) else ""
         raise InputError(f"{path} cannot be read as {title}: {_trimmed(error)}{hint}") from error
