@@ -1,4 +1,4 @@
-"""One tree while it grows on rows that several members hold: the idea is in sharded.py, the steps in kernels/shards.py."""
+"""One tree while it grows on rows that several members hold: idea in sharded.py, steps in kernels/shards.py."""
 
 from __future__ import annotations
 
