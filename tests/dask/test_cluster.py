@@ -165,7 +165,7 @@ def test_a_fleet_of_one_and_what_is_refused(client):
     est = local("real")
     assert difference(clone(est).fit(X, y), remote(est).fit(da.from_array(X, chunks=(500, 6)), da.from_array(y))) == ""
     with pytest.raises(sw.ParameterError, match="warm_start"):
-        remote(est).set_params(warm_start=True).fit(lazy(X), lazy(y))
+        remote(est).set_params(warm_start=True).fit(da.from_array(X), da.from_array(y))
     with pytest.raises(sw.InputError, match="inconsistent numbers of samples"):
         remote(est).fit(da.from_array(X), da.from_array(y[:-1]))
     with pytest.raises(sw.InputError, match="contains NaN"):

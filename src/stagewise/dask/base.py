@@ -112,7 +112,12 @@ class ClusterBoosting(BaseGradientBoosting):
             0 if watched is None else watched.n_rows, held_out, 0 if plan.classes is None else len(plan.classes),
             None if self.n_jobs is None else job_count(self.n_jobs, 1),
         )  # fmt: skip
-        model = fleet.boost(binned, table.firsts, eyes, job, self._callbacks())
+        firsts = table.firsts
+        fleet.ready([*binned, *eyes])
+        for own in (table, watched):  # values are no longer needed; Dask knows how to compute them again
+            if own is not None:
+                own.parts.clear()
+        model = fleet.boost(binned, firsts, eyes, job, self._callbacks())
         self._keep(model)
         self.cluster_ = {
             "generations": fleet.generations,

@@ -37,26 +37,22 @@ def partitions_of(client: Client, X: Any, y: Any, weight: Any, score: Any, resul
         return _files(client, X, y, weight, score, results)
     if y is None:
         raise InputError("This estimator requires y to be passed, but the target y is None.")
-    columns = [_futures(client, own, name, X) for own, name in ((X, "X"), (y, "y"), (weight, "sample_weight"))]
-    columns.append(_futures(client, score, "init_score", X))
-    n = len(columns[0] or ())
-    for own, name in zip(columns[1:], ("y", "sample_weight", "init_score"), strict=True):
-        if own is not None and len(own) != n:
+    columns = [_futures(client, X, "X", X)]
+    n = len(columns[0])
+    for data, name in ((y, "y"), (weight, "sample_weight"), (score, "init_score")):
+        # None, or the name of a column of every frame
+        own = [data] * n if data is None or isinstance(data, str) else _futures(client, data, name, X)
+        if len(own) != n:
             raise InputError(
                 f"X has {n} partitions and {name} has {len(own)}; they must be divided alike. Repartition one of them."
             )
-    whole = [own if own is not None else [None] * n for own in columns]
-    return list(zip(*whole, strict=True))
+        columns.append(own)
+    return list(zip(*columns, strict=True))
 
 
-def _futures(client: Client, data: Any, name: str, X: Any) -> list[Any] | None:
+def _futures(client: Client, data: Any, name: str, X: Any) -> list[Any]:
     """The partitions of one argument."""
-    if data is None:
-        return None
-    if isinstance(data, str) and name != "X":  # a column of every frame
-        return [data] * len(_futures(client, X, "X", X) or ())
-    delayed = _delayed(data, name, X)
-    return [own if isinstance(own, Future) else client.compute(own) for own in delayed]
+    return [own if isinstance(own, Future) else client.compute(own) for own in _delayed(data, name, X)]
 
 
 def _delayed(data: Any, name: str, X: Any) -> list[Any]:

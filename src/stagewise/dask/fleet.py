@@ -5,6 +5,7 @@ Every wait here looks again at least once a second at whether there still are a 
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import time
 import uuid
@@ -160,7 +161,12 @@ class Fleet:
     def _places(self, futures: list[Future]) -> dict[str, list[int]]:
         """Which worker is to train on which partitions: those it holds, or the one with the fewest so far."""
         self.ready(futures)
-        held = self.client.who_has(futures)
+        try:
+            held = self.client.sync(
+                self.client.scheduler.who_has, keys=[own.key for own in futures], callback_timeout=10
+            )
+        except Exception:  # asked again, until the scheduler answers or counts as gone
+            return {}
         places: dict[str, list[int]] = {}
         for k, future in enumerate(futures):
             holders = sorted(held.get(future.key, ()), key=lambda address: (len(places.get(address, ())), address))
@@ -207,7 +213,8 @@ class Fleet:
             if leftover:
                 leftover = self._last_words(running)
             if leftover:
-                self.client.cancel(leftover, force=True)
+                with contextlib.suppress(Exception):  # members that are not cancelled end when nobody waits for them
+                    self.client.sync(self.client._cancel, leftover, force=True, callback_timeout=10)
         outcomes: list[Outcome] = []
         for future in running.values():
             if future.status == "finished":
