@@ -97,7 +97,7 @@ class ShardedBackend(CpuBackend):
         self, chosen: Packing, index: np.ndarray, rest: np.ndarray | None, key: np.uint64, listed: np.ndarray = _NO_ROWS
     ) -> Grown:
         """As `CpuBackend.grow`; no `index` but a `rest` means that none of this member's rows is in use."""
-        assert rest is not None and len(listed) == 0  # samples by gradients are not drawn from shards
+        assert rest is not None  # samples by gradients, which make no such list, are not drawn from shards
         n = len(index) if len(index) or len(rest) else self.n_rows
         self._rows[0, :n] = index if len(index) else np.arange(n, dtype=np.uint32)
         growth = Growth(self, chosen, self._limits(chosen, key), n)
