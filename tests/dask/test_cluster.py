@@ -307,3 +307,33 @@ def test_lines_are_encrypted_where_the_cluster_is(tmp_path):
         many = remote(est).fit(lazy(X), lazy(y))
     assert difference(clone(est).fit(X, y), many) == ""
     assert many.cluster_["lines"] == "direct"
+
+
+@pytest.mark.parametrize("growth", ["leafwise", "symmetric"])
+@pytest.mark.parametrize("kind", ["real", "three"])
+def test_categories_are_those_of_all_partitions(client, tmp_path, kind, growth):
+    """Levels that some partitions lack, a column of more levels than codes, missing ones, weights of zero."""
+    import pandas as pd
+
+    rng = np.random.default_rng(3)
+    X = pd.DataFrame(make_table(N_ROWS, missing=True), columns=list("abcdef"))
+    y, weight = make_y(X.to_numpy(), kind), make_weight(N_ROWS, "zeros")
+    X["town"] = np.where(
+        rng.random(N_ROWS) < 0.1, None, [f"t{k}" for k in rng.integers(0, 12, N_ROWS) + X.index // 500]
+    )
+    X["crowd"] = [f"c{k}" for k in rng.integers(0, 400, N_ROWS)]
+    if kind == "real":
+        y = y + 10.0 * np.array([town is None or ord(town[-1]) % 3 == 0 for town in X["town"]])
+    est = local(kind, growth=growth, category_encoding="sets", max_bins=8)
+    one = clone(est).fit(X, y, weight)
+    frame = dd.from_pandas(X.assign(y=y, w=weight), npartitions=3)
+    many = remote(est).fit(frame, "y", "w")
+    sw.save(one, tmp_path / "one")
+    sw.save(many, tmp_path / "many")
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "many").read_bytes()
+    assert any(len(tree.sets) for stage in many.model_.stages for tree in stage)
+    if kind == "real":
+        with pytest.raises(sw.ParameterError, match='category_encoding="sets"'):
+            remote(est).set_params(category_encoding="auto").fit(frame, "y", "w")
+    with pytest.raises(sw.ParameterError, match="sampling"):
+        remote(est).set_params(sampling="goss").fit(frame, "y", "w")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -28,10 +28,13 @@ from stagewise.dask.partitions import (
     whole_weights,
 )
 from stagewise.data.binning import SAMPLE_ROWS, Columns, describe
+from stagewise.data.categories import MOST_CODES, Levels, pooled
+from stagewise.data.dataset import coded_bins
+from stagewise.data.leveltables import LevelCounts
 from stagewise.data.table import Schema
 from stagewise.errors import ClusterError, InputError, ParameterError, TrainingInterrupted
 from stagewise.estimators.base import BaseGradientBoosting
-from stagewise.params import job_count
+from stagewise.params import TreeParams, job_count
 
 __all__ = ["ClusterBoosting"]
 
@@ -83,6 +86,8 @@ class ClusterBoosting(BaseGradientBoosting):
         """
         if self.warm_start:
             raise ParameterError("warm_start is not available on a cluster; use warm_start=False.")
+        if self.sampling != "uniform":
+            raise ParameterError(f'sampling={self.sampling!r} is not available on a cluster; use "uniform".')
         if client is None:
             try:
                 client = default_client()
@@ -92,11 +97,10 @@ class ClusterBoosting(BaseGradientBoosting):
         fleet = Fleet(client)
         table = self._look(fleet, X, y, sample_weight, init_score)
         plan, peak, kept = self._plan(fleet, table)
-        schema = table.looks[0].schema
-        assert schema is not None
-        tree, params = self._tree_params(table.n_rows, schema.n_columns), self._boost_params()
         loss = self._loss()
-        plan = Plan(plan.classes, plan.by_class, plan.weighted, loss.n_outputs)
+        schema = self._schema(table.looks, loss)
+        tree, params = self._tree_params(table.n_rows, schema.n_columns), self._boost_params()
+        plan = Plan(plan.classes, plan.by_class, plan.weighted, loss.n_outputs, schema)
         if plan.classes is None:
             loss.check_target(np.array([f(own.bounds[k] for own in table.looks) for k, f in ((0, min), (1, max))]))
         found = self._cuts(fleet, table, plan, peak, kept)
@@ -140,7 +144,9 @@ class ClusterBoosting(BaseGradientBoosting):
         """Partitions that hold rows, all with the same columns."""
         parts = partitions_of(fleet.client, X, y, weight, score, fleet.results)
         labels = hasattr(self, "predict_proba")
-        futures = [fleet.client.submit(on_part, look, *part, labels, pure=False) for part in parts]
+        futures = [
+            fleet.client.submit(on_part, look, *part, labels, self.categorical_features, pure=False) for part in parts
+        ]
         looks: list[Look] = fleet.results(futures)
         full = [k for k, own in enumerate(looks) if own.n_rows]
         if not full:
@@ -149,7 +155,7 @@ class ClusterBoosting(BaseGradientBoosting):
         schema = table.looks[0].schema
         assert schema is not None
         for k, own in zip(full, table.looks, strict=True):
-            if own.schema != schema:
+            if own.schema != schema or _coded(own) != _coded(table.looks[0]):
                 raise InputError(f"Partition {k} has other columns ({own.schema}) than partition {full[0]} ({schema}).")
         if table.n_rows >= 2**31:
             raise InputError(f"X has {table.n_rows:,} rows; at most 2,147,483,647 can be trained on at once.")
@@ -164,6 +170,29 @@ class ClusterBoosting(BaseGradientBoosting):
         if plan.classes is None:
             loss.check_target(np.array([f(own.bounds[k] for own in watched.looks) for k, f in ((0, min), (1, max))]))
         return watched
+
+    def _schema(self, looks: list[Look], loss: Any) -> Schema:
+        """The columns, with the level tables of all partitions together."""
+        schema = looks[0].schema
+        assert schema is not None
+        if not looks[0].levels:
+            return schema
+        levels: list[Levels | None] = [None] * schema.n_columns
+        for j in _coded(looks[0]):
+            name = f"Column {schema.names[j]!r}" if schema.names else f"Column {j}"
+            counted = LevelCounts(name)
+            for own in looks:
+                counted.add_counts(*own.levels[j])  # type: ignore[misc]
+            whole, rows = counted.finish()
+            by_target = self.category_encoding == "target" and len(whole.values) > TreeParams().max_onehot
+            by_target |= self.category_encoding == "auto" and len(whole.values) > MOST_CODES
+            if by_target and loss.n_outputs == 1:
+                raise ParameterError(
+                    f"{name} has {len(whole.values):,} levels, and target statistics are not available on a cluster; "
+                    'use category_encoding="sets".'
+                )
+            levels[j] = pooled(whole, rows)
+        return replace(schema, levels=tuple(levels))
 
     def _classes(self, looks: list[Look]) -> tuple[np.ndarray | None, np.ndarray | None]:
         """Labels of all partitions, and the weights that class_weight gives them; sets classes_."""
@@ -199,12 +228,17 @@ class ClusterBoosting(BaseGradientBoosting):
         weight = _NO_ROWS if not plan.weighted else whole_weights(np.concatenate(weights), n_rows, peak)
         matrix = np.ascontiguousarray(np.concatenate(cells))
         found = describe(matrix, _NO_ROWS, weight, max_bins, 1)
-        rare = [j for j, n in enumerate(found.n_distinct) if n <= max_bins] if n_rows > SAMPLE_ROWS else []
+        assert plan.schema is not None
+        in_sets = plan.schema.in_sets
+        rare = [j for j, n in enumerate(found.n_distinct) if in_sets[j] or (n <= max_bins and n_rows > SAMPLE_ROWS)]
         if rare:  # few distinct values in the sample: look at all rows, so that rare values keep their own bins
             seen = fleet.results(_tasks(fleet, table, few, plan, rare, n_rows, peak))
             for k, j in enumerate(rare):
                 values, counts = (np.concatenate(own) for own in zip(*(part[k] for part in seen), strict=True))
                 values, counts = merged(values, counts)
+                if in_sets[j]:
+                    found.cuts[j], found.marginals[j] = coded_bins(plan.schema.levels[j], values, counts)
+                    continue
                 whole = describe(values[:, None], _NO_ROWS, counts, max_bins, 1)
                 found.cuts[j], found.marginals[j] = whole.cuts[0], whole.marginals[0]
         return found
@@ -239,6 +273,11 @@ class ClusterBoosting(BaseGradientBoosting):
         else:
             meta = pd.DataFrame(np.empty((0, width), dtype), columns=list(getattr(self, "classes_", range(width))))
         return X.map_partitions(_call_on_frame, local, method, meta, meta=meta)
+
+
+def _coded(own: Look) -> list[int]:
+    """The columns that hold categories."""
+    return [j for j, levels in enumerate(own.levels) if levels is not None]
 
 
 def _unweighted(plan: Plan) -> Plan:

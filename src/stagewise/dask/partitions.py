@@ -8,13 +8,15 @@ bin_rows  the bin codes, one byte a value, with y and weights: what stays on the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from stagewise.data.binning import SAMPLE_ROWS
+from stagewise.data.categories import Levels
 from stagewise.data.dataset import bin_table
+from stagewise.data.leveltables import level_counts
 from stagewise.data.table import Schema, Table, read_table
 from stagewise.data.target import encode_labels, read_init_score, read_target, read_weights, tally_labels
 from stagewise.errors import InputError
@@ -92,6 +94,7 @@ class Look:
     schema: Schema | None = None
     labels: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None  # classes, their rows, those that weigh something
     bounds: tuple[float, float] = (np.inf, -np.inf)  # of y, for regression
+    levels: tuple[tuple[Levels, np.ndarray] | None, ...] = ()  # of each column, with the rows of each; () without any
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,6 +105,7 @@ class Plan:
     by_class: np.ndarray | None  # weights of the classes
     weighted: bool
     n_outputs: int = 1
+    schema: Schema | None = None  # with the level tables of all partitions
 
 
 def _weights(weight: Any, n_rows: int) -> np.ndarray | None:
@@ -116,18 +120,22 @@ def _weights(weight: Any, n_rows: int) -> np.ndarray | None:
     return None if read is None else read[: n_rows - 1] if values.ndim == 1 else read
 
 
-def look(given: Given, labels: bool) -> Look:
-    """labels: y holds classes."""
+def look(given: Given, labels: bool, categorical: Any) -> Look:
+    """labels: y holds classes. categorical: categorical_features of the estimator."""
     given = given.opened()
     n = n_rows_of(given.X)
     if n == 0:
         return Look(0)
-    table = read_table(given.X)
+    table = read_table(given.X, categorical=categorical)
     weight = _weights(given.weight, n)
+    seen = tuple(
+        None if own is None else (own, level_counts(own, table.column(j))) for j, own in enumerate(table.levels)
+    )
+    schema = replace(table.schema, levels=())
     if labels:
-        return Look(n, table.schema, tally_labels(given.y, n, weight))
+        return Look(n, schema, tally_labels(given.y, n, weight), levels=seen)
     y = read_target(given.y, n)
-    return Look(n, table.schema, None, (float(y.min()), float(y.max())))
+    return Look(n, schema, None, (float(y.min()), float(y.max())), seen)
 
 
 def rows_weights(given: Given, plan: Plan, n: int) -> tuple[np.ndarray, np.ndarray | None]:
@@ -145,7 +153,7 @@ def rows_weights(given: Given, plan: Plan, n: int) -> tuple[np.ndarray, np.ndarr
 def kept_rows(given: Given, plan: Plan) -> tuple[Table, np.ndarray | None]:
     """The rows that cut points depend on, with their weights: all, or those that weigh something."""
     given = given.opened()
-    table = read_table(given.X)
+    table = read_table(given.X, like=plan.schema, estimator_name="the fit")
     if not plan.weighted:
         return table, None
     _, weight = rows_weights(given, plan, table.n_rows)

@@ -41,7 +41,7 @@ from stagewise.kernels.partition import MISSING
 from stagewise.kernels.team import Team, available_cores
 from stagewise.params import check_choice, check_count, check_number, job_count
 
-__all__ = ["Dataset", "bin_table", "padded_cuts"]
+__all__ = ["Dataset", "bin_table", "coded_bins", "padded_cuts"]
 
 
 class Dataset(OnDisk):
@@ -261,22 +261,28 @@ def pool_table(table: Table) -> Table:
 def _divided(
     table: Table, weight: np.ndarray | None, max_bins: int, n_threads: int
 ) -> tuple[tuple[np.ndarray, ...], tuple[Marginal, ...]]:
-    """Cut points and distribution of every column. Codes have a bin each, whatever max_bins says."""
+    """Cut points and distribution of every column."""
     found = find_cuts(table, weight, max_bins, n_threads)
     cuts, marginals = list(found[0]), list(found[1])
-    whole = None if weight is None else integer_weights(weight)
+    whole = np.ones(table.n_rows, np.int64)
+    if weight is not None:
+        whole = np.where(weight > 0.0, integer_weights(weight, int(np.count_nonzero(weight))), 0)
     for j in np.flatnonzero(table.schema.in_sets).tolist():
-        levels, cells = table.levels[j], table.column(j)
-        assert levels is not None
-        known = ~np.isnan(cells)
-        shares = np.bincount(
-            cells[known].astype(np.int64), None if whole is None else whole[known], minlength=levels.n_codes
-        )
-        total = float(len(cells) if whole is None else whole.sum())
-        cuts[j] = np.arange(max(0, levels.n_codes - 1), dtype=np.float64)
-        missing = (total - float(shares.sum())) / total
-        marginals[j] = Marginal(np.arange(levels.n_codes, dtype=np.float64), shares / total, missing)
+        cuts[j], marginals[j] = coded_bins(table.levels[j], table.column(j), whole)
     return tuple(cuts), tuple(marginals)
+
+
+def coded_bins(levels: Levels | None, cells: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, Marginal]:
+    """Cut points and distribution of a column of codes: each has a bin, whatever max_bins says.
+
+    cells: codes, NaN where missing; weight: int64, theirs.
+    """
+    assert levels is not None
+    known, n = ~np.isnan(cells), levels.n_codes
+    shares, total = np.zeros(n, np.int64), int(weight.sum())
+    np.add.at(shares, cells[known].astype(np.int64), weight[known])
+    missing = float(total - int(shares.sum())) / total
+    return np.arange(max(0, n - 1), dtype=np.float64), Marginal(np.arange(n, dtype=np.float64), shares / total, missing)
 
 
 def padded_cuts(cuts: tuple[np.ndarray, ...]) -> np.ndarray:

@@ -11,7 +11,7 @@ import numpy as np
 from stagewise.data.categories import Levels
 from stagewise.errors import InputError
 
-__all__ = ["Crowd", "LevelCounts", "level_arrays", "read_levels"]
+__all__ = ["Crowd", "LevelCounts", "level_arrays", "level_counts", "read_levels"]
 
 _ARRAYS = {
     "column": np.int64, "kind": np.uint8, "size": np.int64, "unseen": np.float64, "numbers": np.float64,
@@ -29,6 +29,11 @@ class Crowd(NamedTuple):
     level: np.ndarray  # int32 (n_rows,), -1 where missing, -2 for a level that is not among them
 
 
+def level_counts(levels: Levels, cells: np.ndarray) -> np.ndarray:
+    """int64 (n_levels,): how many cells have each level; cells are level numbers, NaN where missing."""
+    return np.bincount(cells[~np.isnan(cells)].astype(np.int64), minlength=len(levels.values))
+
+
 class LevelCounts:
     """The levels of a column that comes in batches, and how many rows have each."""
 
@@ -39,11 +44,14 @@ class LevelCounts:
 
     def add(self, levels: Levels, cells: np.ndarray) -> None:
         """levels: the table of a batch; cells: the number of each row's level in it, NaN where missing."""
+        self.add_counts(levels, level_counts(levels, cells))
+
+    def add_counts(self, levels: Levels, rows: np.ndarray) -> None:
+        """The same, when the rows of each level are counted already."""
         if self._kind is None or not self._counts:
             self._kind = levels.values.dtype
         if len(levels.values) and levels.values.dtype != self._kind:
             raise InputError(f"{self.name} holds {_say_kind(levels)} as categories, and others before it do not.")
-        rows = np.bincount(cells[~np.isnan(cells)].astype(np.int64), minlength=len(levels.values))
         for value, count in zip(levels.values.tolist(), rows.tolist(), strict=True):
             self._counts[value] = self._counts.get(value, 0) + count
 
