@@ -127,7 +127,9 @@ def history_table(train: Floats, validation: Floats, ascii_only: bool) -> Table:
     for heading in ("", "first", "", "least"):
         table.add_column(heading, justify="left" if heading == "" else "right")
     for name, values in (("training", train), ("validation", validation)):
-        table.add_row(name, f"{values[0]:,.1f}", sparkline(values, ascii_only=ascii_only), f"{values.min():,.1f}")
+        if len(values):  # without a validation sample there is one line
+            line = sparkline(values, ascii_only=ascii_only)
+            table.add_row(name, f"{values[0]:,.5g}", line, f"{values.min():,.5g}")
     return table
 
 
