@@ -65,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, float]:
     figure, (left, right) = panels(2, 6.6, 4.6)
     sw.plots.shap_summary(sw.inspection.shap_values(model, X), top=12, ax=left)
     first = X.columns[int(sw.inspection.feature_importance(model).order[0])]
-    low, high = np.quantile(X[first], (0.01, 0.99))
+    low, high = (float(X[first].quantile(level)) for level in (0.01, 0.99))
     grid = np.linspace(low, high, 100)  # LightGBM's file does not say what the columns held
     sw.plots.partial_dependence(sw.inspection.partial_dependence(model, first, grid), ax=right)
     left.set_title("SHAP values")

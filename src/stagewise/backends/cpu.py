@@ -100,7 +100,6 @@ class CpuBackend:
         self.bits = limb_bits(self.n_training)
         self.places = rows
         self._adopted = False
-        self._everything = np.arange(n_rows, dtype=np.uint32)
         self._in_order = bool((rows[1:] > rows[:-1]).all())
         self._n_codes = bins.by_column.shape[1] if len(rows) else n_rows
         self._words = np.empty(self._n_codes, np.int64)
@@ -422,20 +421,19 @@ class CpuBackend:
     def _label(self, tree: Tree, rest: np.ndarray | None) -> None:
         """Rows that grew the tree have their label; those of `rest` (None: all rows) walk down it, or go through its
         tests with all others."""
-        n_leaves = (tree.n_nodes + 1) // 2
-        if rest is None:
-            rest = self._everything
-        if len(rest) == 0:
+        n_leaves, n_rest = (tree.n_nodes + 1) // 2, self.n_rows if rest is None else len(rest)
+        if n_rest == 0:
             return
         shape = (tree.feature, tree.cut, tree.missing_left, tree.left)
-        many = 4 * len(rest) > self._n_codes and not self._adopted  # bins know nothing of an adopted tree
+        many = 4 * n_rest > self._n_codes and not self._adopted  # bins know nothing of an adopted tree
         if many and n_leaves <= MOST_LEAVES and len(tree.subset) == 0:
             keeps = np.empty((self.team.n_threads, tree.n_nodes + 3), np.uint32 if n_leaves <= 32 else np.uint64)
             self.team.run(label_all, self.bins, *shape, keeps, self._code_labels)
         else:
-            self.team.run(label_binned, self.bins, self._place(rest), *shape, tree.subset, tree.sets, self._code_labels)
-        if len(self.places):
-            self.labels[rest] = self._code_labels[self.places[rest]]
+            rows = self._place(np.arange(n_rest, dtype=np.uint32) if rest is None else rest)
+            self.team.run(label_binned, self.bins, rows, *shape, tree.subset, tree.sets, self._code_labels)
+        if len(self.places):  # those of other rows are in order too
+            np.take(self._code_labels, self.places, out=self.labels, mode="clip")
 
     def add_leaves(self, tree: Tree, rest: np.ndarray | None, raw: np.ndarray) -> None:
         """raw += tree."""
