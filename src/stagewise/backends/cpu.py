@@ -81,7 +81,8 @@ class CpuBackend:
         self.bins, self.n_rows, self.cuts, self.params = bins, n_rows, cuts, params
         self.n_training = n_rows if n_training is None else n_training
         self.n_columns = len(cuts)
-        self.team = Team(n_threads, reducer)
+        self.team = Team(n_threads)
+        self.team.reducer = reducer
         self.bits = limb_bits(self.n_training)
         self._words = np.empty(n_rows, np.int64)
         self._more_words = np.empty(1, np.int64)
