@@ -96,7 +96,8 @@ class CpuBackend:
         self.n_training = n_rows if n_training is None else n_training
         self.n_columns = len(cuts)
         self.in_sets = np.zeros(len(cuts), np.bool_) if in_sets is None else in_sets
-        self.team = Team(n_threads, reducer)
+        self.team = Team(n_threads)
+        self.team.reducer = reducer
         self.bits = limb_bits(self.n_training)
         self.places = rows
         self._adopted = False
@@ -430,10 +431,11 @@ class CpuBackend:
             keeps = np.empty((self.team.n_threads, tree.n_nodes + 3), np.uint32 if n_leaves <= 32 else np.uint64)
             self.team.run(label_all, self.bins, *shape, keeps, self._code_labels)
         else:
-            rows = self._place(np.arange(n_rest, dtype=np.uint32) if rest is None else rest)
-            self.team.run(label_binned, self.bins, rows, *shape, tree.subset, tree.sets, self._code_labels)
-        if len(self.places):  # those of other rows are in order too
-            np.take(self._code_labels, self.places, out=self.labels, mode="clip")
+            rest = np.arange(n_rest, dtype=np.uint32) if rest is None else rest
+            self.team.run(label_binned, self.bins, self._place(rest), *shape, tree.subset, tree.sets, self._code_labels)
+        if len(self.places):
+            some = slice(None) if rest is None else rest
+            self.labels[some] = self._code_labels[self.places[some]]
 
     def add_leaves(self, tree: Tree, rest: np.ndarray | None, raw: np.ndarray) -> None:
         """raw += tree."""

@@ -28,8 +28,9 @@ if TYPE_CHECKING:
 __all__ = ["Growth"]
 
 _EAGER = 0.35
-"""A leaf is divided ahead of its turn when its improvement is at least this share of the next leaf's. Two classes, 31
-leaves: 32 histograms and 9.4 rounds a tree; 42 and 9.3 without this, 30 and 30 when nothing is done ahead."""
+"""A leaf is divided ahead of its turn when its improvement is at least this share of the next leaf's. The first trees
+of two classes, 31 leaves: 32 histograms and 9.4 rounds; 42 and 9.3 without this, 30 and 30 when nothing is done ahead.
+Later trees have more even improvements: 43 histograms on average over 100 trees."""
 
 
 class Growth:

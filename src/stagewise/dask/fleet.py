@@ -111,7 +111,8 @@ class Fleet:
                     ) from error
                 raise error
             if future.status == "cancelled":  # "lost" means that Dask computes it again
-                self.workers()
+                while not self.workers():  # all are cancelled when the scheduler goes: that is another error
+                    time.sleep(0.2)
                 raise ClusterError(
                     "A partition is lost and cannot be computed again: it was cancelled, or scattered to a worker that "
                     "is gone. Keep the collection alive while it is used."

@@ -108,18 +108,18 @@ def build_nodes(tid, n_threads, bins, words, more_words, rows, parts, packing, p
 @kernel
 def to_narrow(grad, hess, entries, count_bits, out):
     """out[0], out[1], out[2] = grad, hess and count of the entries of each histogram, as int32 (3, n_parts * n);
-    whether all of them fit. The third line may be absent: hess is the count then."""
+    False when one does not fit. The third line may be absent: hess is the count then."""
     mask = (np.int64(1) << count_bits) - np.int64(1)
     n, both = entries.shape[0], out.shape[0] == 3
-    largest = np.int64(0)
     for p in range(grad.shape[0]):
         for k in range(n):
             g, h = grad[p, entries[k]], hess[p, entries[k]]
+            if max(abs(g), h >> count_bits) >= np.int64(2**31):
+                return False
             out[0, p * n + k], out[1, p * n + k] = g, h >> count_bits
             if both:
                 out[2, p * n + k] = h & mask
-            largest = max(largest, max(abs(g), h >> count_bits))
-    return largest < np.int64(2**31)
+    return True
 
 
 @kernel
