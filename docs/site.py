@@ -65,7 +65,8 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
 def on_page_content(html_text: str, **_: Any) -> str:
     def formula(found: re.Match[str]) -> str:
-        return convert(html.unescape(found[3]).strip(), display="block" if found[1] == "div" else "inline")
+        text = re.sub(r"\\tag\{(.*?)\}", r"\\qquad \\text{(\1)}", html.unescape(found[3]).strip())
+        return convert(text, display="block" if found[1] == "div" else "inline")
 
     return _FORMULA.sub(formula, html_text)
 
