@@ -146,7 +146,7 @@ def test_bad_table(kind, bad, message):
 def test_bad_frames():
     pd = pytest.importorskip("pandas")
     with pytest.raises(InputError, match="'b'"):
-        R().fit(pd.DataFrame({"a": np.arange(N), "b": ["x"] * N}), Y)
+        R(categorical_features=None).fit(pd.DataFrame({"a": np.arange(N), "b": ["x"] * N}), Y)
     twice = pd.DataFrame(X, columns=["a", "b", "a"])
     with pytest.raises(InputError, match=r"(?i)duplicate|twice|more than once"):
         R().fit(twice, Y)
@@ -282,7 +282,7 @@ def test_warm_starts_that_do_not_fit():
     with pytest.raises(ParameterError, match=r"another loss \(Quantile\(alpha=0.3\), now Quantile\(alpha=0.4\)\)"):
         model.fit(X, Y)
     with pytest.raises(InputError, match="no cut point of this Dataset"):
-        R(n_estimators=2, warm_start=True).fit(X, Y).set_params(n_estimators=3).fit(Dataset(X, Y, max_bins=2))
+        R(n_estimators=2, warm_start=True).fit(X, Y).set_params(n_estimators=3).fit(Dataset(X + 0.01, Y))
     with pytest.raises(InputError, match="warm_start needs the classes of the first fit"):
         C(n_estimators=2, warm_start=True).fit(X, Y).set_params(n_estimators=3).fit(X, Y + 1)
 
@@ -300,6 +300,8 @@ NOT_NUMBERS = ["0.5", None, [0.5], True, np.nan, np.inf, -np.inf, 1 + 1j, object
 NOT_COUNTS = ["3", [3], True, np.nan, 2.5, 3.0]
 
 SHARED = {
+    "categorical_features": ["nope", [99], [-9], [1.5], [True], 7, {"a": 1}],
+    "category_encoding": ["onehot", None, 1, True],
     "learning_rate": [0.0, -0.1, 1.7, *NOT_NUMBERS],
     "n_estimators": [0, -1, None, *NOT_COUNTS],
     "max_leaf_nodes": [0, 1, -1, *NOT_COUNTS],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn import datasets, metrics
@@ -9,7 +11,7 @@ from sklearn.model_selection import RepeatedKFold, RepeatedStratifiedKFold
 
 import stagewise.backends.cpu
 from stagewise import GradientBoostingClassifier, GradientBoostingRegressor
-from stagewise.boosting.rules import Targets
+from stagewise.boosting import loop
 
 STAGES, RATE, LEAVES, L2, CHILD = 60, 0.1, 15, 1.0, 1.0
 
@@ -175,7 +177,8 @@ def packed_and_wide(monkeypatch, estimator, X, y, weight):
     w = None if weight is None else weight[train]
     packed = estimator.__class__(**estimator.get_params()).fit(X[train], y[train], w)
     with monkeypatch.context() as patch:
-        patch.setattr(Targets, "uneven", property(lambda self: True))
+        targets = loop._targets
+        patch.setattr(loop, "_targets", lambda *args: replace(targets(*args), uneven=True))
         patch.setattr(stagewise.backends.cpu.CpuBackend, "pack", watched)
         wide = estimator.__class__(**estimator.get_params()).fit(X[train], y[train], w)
     assert not any(narrow)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import naive
-from kernels.build import every_team, run
+from kernels.build import bins_of, every_team, run
 from stagewise.kernels.labels import MOST_LEAVES, label_all
 from stagewise.tree.tree import Tree
 
@@ -44,6 +44,6 @@ def test_label_all(n_threads, n_leaves, word):
     tree = random_tree(rng, n_leaves, 3)
     labels, keeps = np.zeros(700, np.uint16), np.zeros((n_threads, tree.n_nodes + 3), word)
     shape = (tree.feature, tree.cut, tree.missing_left, tree.left)
-    run(n_threads, label_all, np.ascontiguousarray(codes.T), *shape, keeps, labels)
+    run(n_threads, label_all, bins_of(codes, [255] * 3), *shape, keeps, labels)
     expected = naive.label_binned(tree, codes, range(700), np.zeros(700, np.uint16))
     np.testing.assert_array_equal(labels, expected)

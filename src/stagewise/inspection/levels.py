@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stagewise.boosting.model import Model
-from stagewise.data.categories import Levels
+if TYPE_CHECKING:  # pictures need the names alone, not what makes models
+    from stagewise.boosting.model import Model
+    from stagewise.data.categories import Levels
 
 __all__ = ["Names", "as_codes", "level_names", "name_of", "set_codes", "set_text"]
 

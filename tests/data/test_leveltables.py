@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from stagewise.files.categories import level_arrays, read_levels
 
 from stagewise.data.categories import Levels
+from stagewise.data.leveltables import level_arrays, read_levels
 from stagewise.errors import InputError
 
 
