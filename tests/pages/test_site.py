@@ -60,9 +60,9 @@ def test_the_reference_has_every_public_name(site):
     pages = [path.read_text(encoding="utf-8") for path in (ROOT / "docs" / "reference").glob("*.md")]
     text = "\n".join(site.on_page_markdown(own, page("reference/x.md")) for own in pages)
     shown = {line.rsplit(".", 1)[1] for line in text.splitlines() if line.startswith(":::")}
-    rooms = {"inspection", "plots", "__version__"}
+    rooms = {"inspection", "plots", "report", "__version__"}
     assert set(sw.__all__) - rooms <= shown
-    assert set(sw.inspection.__all__) | set(sw.plots.__all__) <= shown
+    assert set(sw.inspection.__all__) | set(sw.plots.__all__) | set(sw.report.__all__) <= shown
     assert {"Importance", "Dependence", "Anova"} <= shown
     site.on_post_build()
 

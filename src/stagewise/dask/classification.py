@@ -22,7 +22,12 @@ class GradientBoostingClassifier(ClusterBoosting, local.GradientBoostingClassifi
     _local_class = local.GradientBoostingClassifier
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, **more: Any) -> Any:
-        """See `ClusterBoosting.fit`."""
+        """Fit on the workers of a cluster; the model is the one that a fit on one machine gives, byte for byte.
+
+        X : Dask array, Dask frame, list of delayed frames, or a pattern of Parquet files, which the workers read.
+        y, sample_weight : divided as X is; or the name of a column of X's frames or files.
+        more : `eval_set`, `init_score` and `client`, as for the regressor.
+        """
         return self._keeping_labels(lambda: ClusterBoosting.fit(self, X, y, sample_weight, **more))
 
     def _classes(self, looks: list[Look]) -> tuple[np.ndarray, np.ndarray | None]:
