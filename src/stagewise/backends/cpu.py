@@ -96,6 +96,7 @@ class CpuBackend:
         self.n_training = n_rows if n_training is None else n_training
         self.n_columns = len(cuts)
         self.in_sets = np.zeros(len(cuts), np.bool_) if in_sets is None else in_sets
+        self.any_sets = bool(self.in_sets.any())
         self.team = Team(n_threads)
         self.team.reducer = reducer
         self.bits = limb_bits(self.n_training)
@@ -148,13 +149,9 @@ class CpuBackend:
         self._sample_room = np.empty((2, 0), np.uint8)
         self._code_labels = np.zeros(self._n_codes, self.labels.dtype) if len(self.places) else self.labels
         self._scratch = (
-            np.zeros((threads, 3, 256)),
-            np.zeros((threads, 2, N_FIELDS), np.int64),
-            np.zeros((threads, 8)),
-            np.zeros((threads, 8), np.int64),
-            np.zeros((threads, 6, 256), np.int64),
-            np.zeros((threads, 256), np.uint8),
-        )
+            np.zeros((threads, 3, 256)), np.zeros((threads, 2, N_FIELDS), np.int64), np.zeros((threads, 8)),
+            np.zeros((threads, 8), np.int64), np.zeros((threads, 6, 256), np.int64), np.zeros((threads, 256), np.uint8),
+        )  # fmt: skip
 
     def _make_pools(self, packed: int, wide: int) -> Pools:
         size, threads = self.bins.stride * 256, self.team.n_threads
@@ -254,7 +251,8 @@ class CpuBackend:
             np.take(self._code_labels, self.places, out=self.labels, mode="clip")
         if rest is not None:
             self.labels[rest] = n_nodes  # not a node: these rows take no part
-        return replace(self._harvest(n_nodes, chosen), listed=listed, placed=len(self.places) > 0)
+        grown = self._harvest(n_nodes, chosen)
+        return replace(grown, listed=listed, placed=len(self.places) > 0) if len(listed) or len(self.places) else grown
 
     def _sample(self, where: np.ndarray) -> Bins:
         """The codes of some rows as a table of their own, good until the next one.
@@ -290,9 +288,8 @@ class CpuBackend:
         """Limits in the units of the packed gradients (relative to the peaks, all powers of two)."""
         params, f = self.params, self.n_columns
         scale = chosen.grad_peak * chosen.grad_peak / chosen.hess_peak
-        if params.min_split_gain == 0.0:
-            min_gain = 0.0
-        else:
+        min_gain = 0.0
+        if params.min_split_gain > 0.0:
             min_gain = params.min_split_gain / scale if scale > 0.0 else math.inf
         eligible = np.ones(f, np.bool_)
         if params.tree_columns < f:
@@ -309,7 +306,7 @@ class CpuBackend:
             key=np.uint64(key),
             tree_columns=eligible,
             in_sets=self.in_sets,
-            any_sets=bool(self.in_sets.any()),
+            any_sets=self.any_sets,
             cat_smooth=params.cat_smooth / chosen.hess_peak,
             cat_l2=params.cat_l2 / chosen.hess_peak,
             max_onehot=np.int64(params.max_onehot),
@@ -323,7 +320,7 @@ class CpuBackend:
         """The grown nodes as a frozen tree, and where the rows of its leaves are."""
         numbers, floats = np.empty((6, n_nodes), np.int32), np.empty((3, n_nodes))
         leaves = np.empty(((n_nodes + 1) // 2, 4), np.int64)
-        sets = np.empty((n_nodes if self.in_sets.any() else 0, 4), np.uint64)
+        sets = np.empty((n_nodes if self.any_sets else 0, 4), np.uint64)
         scale = min(chosen.grad_peak * chosen.grad_peak / chosen.hess_peak, 1e300)
         _, n_sets = harvest(
             self._nodes, self._padded_cuts, self.params.growth == "symmetric", scale, numbers, floats, leaves, sets

@@ -114,8 +114,10 @@ class Monitor:
         return [math.inf if math.isnan(value) else value for value in watched]
 
     def _stalled(self) -> bool:
+        if self.patience is None:
+            return False
         watched = self._watched()
-        if self.patience is None or len(watched) <= self.patience:
+        if len(watched) <= self.patience:
             return False
         recent, earlier = watched[-self.patience :], watched[: -self.patience]
         return not min(recent) < min(earlier) - self.tol
