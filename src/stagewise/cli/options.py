@@ -14,6 +14,7 @@ __all__ = [
     "Ignore",
     "Json",
     "ModelFile",
+    "OnDisk",
     "Quiet",
     "Target",
     "Threads",
@@ -45,6 +46,14 @@ Delimiter = Annotated[
 Force = Annotated[bool, typer.Option("--force", help="Replace files that exist.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout instead of words.")]
+OnDisk = Annotated[
+    bool | None,
+    typer.Option(
+        "--on-disk/--in-memory",
+        help="Leave a CSV or Parquet table on disk; done without asking when memory is too small.",
+        show_default=False,
+    ),
+]
 Threads = Annotated[
     int | None, typer.Option(help="All cores by default; results do not depend on it.", show_default=False)
 ]
