@@ -20,7 +20,7 @@ from stagewise.params import check_choice
 
 __all__ = [
     "FORMS", "arrow", "check_text", "csv_options", "files_of", "kind_of", "memory_free", "memory_needed", "packing_of",
-    "read_arrow", "reading", "start_of",
+    "read_arrow", "reading", "start_of", "too_large",
 ]  # fmt: skip
 
 FORMS = ("csv", "parquet", "arrow", "jsonl")
@@ -65,8 +65,8 @@ def files_of(path: str, form: str | None = None, delimiter: str | None = None) -
 def read_arrow(path: str, form: str | None = None, delimiter: str | None = None) -> Any:
     """All rows of a file (or of several, by a pattern such as "part-*.csv"; "-" is stdin) as a pyarrow.Table."""
     files, pa = files_of(path, form, delimiter), arrow()
-    needed, free = memory_needed(path), memory_free()
-    if needed > free:
+    if too_large(path):
+        needed, free = memory_needed(path), memory_free()
         sizes = f"about {needed / 2**30:.1f} GB of memory, and {free / 2**30:.1f} GB are free"
         raise InputError(
             f"{path} needs {sizes}; use fewer rows or columns. train and predict take CSV and Parquet of any size."
@@ -170,6 +170,11 @@ def _content(path: str) -> Any:
     if not bytes(data[:_LOOK]).strip():
         raise InputError(f"{'stdin' if path == '-' else path} is empty.")
     return data
+
+
+def too_large(path: str) -> bool:
+    """Whether a table needs more memory than there is."""
+    return memory_needed(path) > memory_free()
 
 
 def memory_needed(path: str) -> int:

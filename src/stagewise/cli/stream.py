@@ -16,11 +16,10 @@ from stagewise.cli.source import (
     csv_options,
     files_of,
     kind_of,
-    memory_free,
-    memory_needed,
     packing_of,
     reading,
     start_of,
+    too_large,
 )
 from stagewise.errors import InputError
 
@@ -33,7 +32,7 @@ _BUFFER = 1 << 20  # bytes of a Parquet column that are read at once
 
 def on_disk(path: str, form: str | None, delimiter: str | None, wanted: bool | None) -> bool:
     """Whether a table stays on disk: as wanted; None: when it needs more memory than is free, and can."""
-    if wanted is False or (wanted is None and memory_needed(path) <= memory_free()):
+    if wanted is False or (wanted is None and not too_large(path)):
         return False
     other = next((own for own in files_of(path, form, delimiter) if not _streamable(own, form)), None)
     if wanted and other is not None:
@@ -74,13 +73,14 @@ class Stream:
                 raise InputError(f"{own} is empty.")
             files.append(_Csv(own, delimiter) if kind_of(own, start, form) == "csv" else _Parquet(own))
         schemas = [own.look() for own in files]
+        for schema in schemas:
+            twice = [name for name, count in Counter(schema.names).items() if count > 1]
+            if twice:
+                raise InputError(f"{path} has more than one column named {twice[0]!r}; rename them.")
         try:
             schema = pa.unify_schemas(schemas, promote_options="permissive")
         except pa.ArrowException as error:
             raise InputError(f"the files of {path!r} do not fit together: {error}") from error
-        twice = [name for name, count in Counter(schema.names).items() if count > 1]
-        if twice:
-            raise InputError(f"{path} has more than one column named {twice[0]!r}; rename them.")
         n_rows = sum(own.n_rows for own in files)
         if n_rows == 0:
             raise InputError(f"{path} has no rows.")

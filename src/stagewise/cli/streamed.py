@@ -172,7 +172,9 @@ def fit_streamed(model: Any, own: Streamed, place: Place) -> None:
         dataset = Dataset.from_parts(build_parts(source, plan))
     else:
         files = tuple(Path(file.path).absolute() for file in own.stream.files)
-        chosen = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(own.choice).items()}
+        chosen = {
+            name: list(value) if isinstance(value, tuple) else value for name, value in asdict(own.choice).items()
+        }
         settings = {
             **chosen, "max_bins": model.max_bins, "categorical": model.categorical_features, "rows": _digest(own.rows),
             "class_weight": _digest(by_class),

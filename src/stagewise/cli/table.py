@@ -67,7 +67,8 @@ def load_table(choice: Choice, table: Any = None) -> Loaded:
     table = read_arrow(choice.path, choice.form, choice.delimiter) if table is None else table
     check_columns(choice, table.column_names)
     chosen, met, missing = chosen_rows(table, choice)
-    return replace(divided(chosen, choice), notes=notes_on(choice, table.num_rows, met, missing))
+    notes = notes_on(choice, table.num_rows, met, missing)
+    return replace(divided(chosen, choice), notes=notes)
 
 
 def check_columns(choice: Choice, columns: Sequence[str]) -> None:

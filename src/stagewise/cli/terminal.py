@@ -108,12 +108,13 @@ class Bar:
 
 @contextmanager
 def row_bar(shown: bool, what: str, total: int | None) -> Iterator[Callable[[int], None]]:
-    """A function to call with the number of rows done since the last call; a bar on stderr, unless not shown."""
-    if not shown:
+    """A function to call with the number of rows done since the last call; a bar on stderr, if that is a terminal and it is to be shown."""
+    console = Console(stderr=True, highlight=False)
+    if not (shown and console.is_terminal):
         yield lambda rows: None
         return
     columns = (TextColumn(what), TextColumn("{task.completed:,.0f} rows"), BarColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True, highlight=False), transient=True) as progress:
+    with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task("", total=total)
         yield lambda rows: progress.update(task, advance=rows)
 
