@@ -1,7 +1,8 @@
-"""Tables that stay on disk: rows chosen, trained on and looked at batch by batch, with the results they have in memory."""
+"""Tables that stay on disk: chosen from, trained on and looked at in batches, with the results they have in memory."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -172,15 +173,16 @@ def fit_streamed(model: Any, own: Streamed, place: Place) -> None:
         dataset = Dataset.from_parts(build_parts(source, plan))
     else:
         files = tuple(Path(file.path).absolute() for file in own.stream.files)
-        chosen = {
-            name: list(value) if isinstance(value, tuple) else value for name, value in asdict(own.choice).items()
-        }
+        chosen = {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(own.choice).items()}
         settings = {
             **chosen, "max_bins": model.max_bins, "categorical": model.categorical_features, "rows": _digest(own.rows),
             "class_weight": _digest(by_class),
         }  # fmt: skip
         folder = Path(place.cache).absolute()
-        dataset = Dataset.from_parts(cached_parts(lambda: source, folder, lambda: Made(prints(files), settings), plan))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that it is built anew: who changes the options knows
+            parts = cached_parts(lambda: source, folder, lambda: Made(prints(files), settings), plan)
+        dataset = Dataset.from_parts(parts)
     try:
         if by_class is not None:
             model.set_params(class_weight=None)

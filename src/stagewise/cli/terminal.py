@@ -108,7 +108,7 @@ class Bar:
 
 @contextmanager
 def row_bar(shown: bool, what: str, total: int | None) -> Iterator[Callable[[int], None]]:
-    """A function to call with the number of rows done since the last call; a bar on stderr, if that is a terminal and it is to be shown."""
+    """A function to call with the number of rows done since the last call; a bar where stderr is a terminal."""
     console = Console(stderr=True, highlight=False)
     if not (shown and console.is_terminal):
         yield lambda rows: None
