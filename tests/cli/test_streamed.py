@@ -12,7 +12,9 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
-from stagewise.cli import source, stream
+from stagewise.cli import source, stream, streamed
+from stagewise.cli.table import Choice
+from stagewise.errors import InputError
 
 QUICK = ["--n-estimators", "8", "--min-samples-leaf", "5"]
 
@@ -142,6 +144,20 @@ def test_a_cache_is_used_again(run, files, tmp_path):
     assert run(*args, "--out", "4", "--seed", "3").exit_code == 0  # other rows are held out: built anew
     assert run(*args[:4], *QUICK, "--out", "5", "--seed", "3").exit_code == 0
     assert Path("4").read_bytes() == Path("5").read_bytes()
+
+
+def test_a_cache_that_cannot_be(refused, files):
+    args = ["train", "d.parquet", "--target", "price", "--cache"]
+    refused(*args, "bins", "--in-memory", words=["--cache is for tables that stay on disk"])
+    refused(*args, "d.csv", words=["--cache d.csv must be a folder"])
+
+
+@pytest.mark.parametrize("change", [50, -50])
+def test_a_file_that_changes_meanwhile(run, files, change):
+    own = streamed.stream_table(Choice("d.parquet", target="price"))
+    pa.parquet.write_table(pa.concat_tables([table(), table()]).slice(0, 700 + change), "d.parquet")
+    with pytest.raises(InputError, match=r"d.parquet changed while it was read"):
+        list(own.batches())
 
 
 def test_the_report_is_on_a_sample(run, files, monkeypatch):

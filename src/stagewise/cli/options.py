@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 __all__ = [
+    "Cache",
     "DataFile",
     "Delimiter",
     "Force",
@@ -22,6 +23,10 @@ __all__ = [
     "Where",
 ]
 
+Cache = Annotated[
+    str | None,
+    typer.Option(help="Train with --on-disk, and keep the bins in this folder for the next run.", show_default=False),
+]
 DataFile = Annotated[
     str,
     typer.Argument(

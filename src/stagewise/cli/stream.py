@@ -25,7 +25,7 @@ from stagewise.errors import InputError
 
 __all__ = ["Stream", "on_disk"]
 
-_CELLS = 1 << 22  # of a batch: 32 MiB as float64
+_CELLS = 1 << 21  # of a batch: 16 MiB as float64
 _BLOCK = 1 << 22  # bytes of CSV that are parsed at once
 _BUFFER = 1 << 20  # bytes of a Parquet column that are read at once
 

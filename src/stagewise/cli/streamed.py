@@ -45,9 +45,13 @@ class Place:
     shown: bool = False
 
     def on_disk(self, choice: Choice) -> bool:
-        if self.cache is not None and Path(self.cache).exists() and not Path(self.cache).is_dir():
+        if self.cache is None:
+            return on_disk(choice.path, choice.form, choice.delimiter, self.disk)
+        if self.disk is False:
+            raise InputError("--cache is for tables that stay on disk; leave it out, or --in-memory.")
+        if Path(self.cache).exists() and not Path(self.cache).is_dir():
             raise InputError(f"--cache {self.cache} must be a folder.")
-        return on_disk(choice.path, choice.form, choice.delimiter, self.disk)
+        return on_disk(choice.path, choice.form, choice.delimiter, True)
 
 
 ANYWHERE = Place()
@@ -92,12 +96,15 @@ class Streamed:
         at = 0
         for table in self.stream.batches(names):
             own, _, _ = chosen_rows(table, self.choice)
+            first, at = at, at + own.num_rows
+            if at > len(self.all_y):
+                break
             if self.rows is not None:
-                here = self.rows[at : at + own.num_rows]
-                at += own.num_rows
-                own = own.filter(arrow().array(here))
+                own = own.filter(arrow().array(self.rows[first:at]))
             if own.num_rows:
                 yield divided(own, self.choice)
+        if at != len(self.all_y):
+            raise InputError(f"{self.choice.path} changed while it was read; run again when it is at rest.")
 
 
 def stream_table(choice: Choice, place: Place = ANYWHERE) -> Streamed:

@@ -15,7 +15,7 @@ from stagewise.cli.app import EXIT_CODES, app
 from stagewise.cli.destination import check_destinations, write_out
 from stagewise.cli.run import Run, Trained, read_setting
 from stagewise.cli.source import arrow
-from stagewise.cli.streamed import Place, looked_at
+from stagewise.cli.streamed import Place, Streamed, looked_at
 from stagewise.cli.table import Choice, Loaded
 from stagewise.cli.terminal import Bar, Voice, importance_table
 from stagewise.errors import InputError
@@ -81,10 +81,7 @@ def train(
     format: o.Format = None,
     delimiter: o.Delimiter = None,
     on_disk: o.OnDisk = None,
-    cache: Annotated[
-        str | None,
-        typer.Option(help="A folder that keeps the bins of a table on disk for the next run.", show_default=False),
-    ] = None,
+    cache: o.Cache = None,
     threads: o.Threads = None,
     force: o.Force = False,
     quiet: o.Quiet = False,
@@ -207,6 +204,8 @@ def _facts(trained: Trained) -> dict[str, Any]:
 
 def _announce(trained: Trained, voice: Voice) -> None:
     model, facts = trained.model, _facts(trained)
+    if isinstance(trained.learning, Streamed):
+        voice.say("The table stayed on disk and was read in parts; the model is the same as in memory.")
     for note in trained.learning.notes:
         voice.say(note)
     classes = f", {len(model.classes_)} classes" if hasattr(model, "classes_") else ""
