@@ -134,8 +134,10 @@ def test_more_than_memory_holds(refused, tmp_path, monkeypatch):
     (tmp_path / "d.csv").write_text(GOOD)
     pa.parquet.write_table(pa.table({"a": np.zeros(1000), "y": np.zeros(1000)}), tmp_path / "d.parquet")
     monkeypatch.setattr("stagewise.cli.source.memory_free", lambda: 1000)
-    for name in ("d.csv", "d.parquet"):
-        refused("train", name, *OUT, words=["GB are free"])
+    (tmp_path / "d.jsonl").write_text('{"a": 1, "y": 2}\n' * 100)
+    for name in ("d.csv", "d.parquet"):  # unless they may stay on disk
+        refused("train", name, *OUT, "--in-memory", words=["GB are free"])
+    refused("train", "d.jsonl", *OUT, words=["GB are free", "CSV and Parquet of any size"])
 
 
 def test_no_permission_to_write(refused, tmp_path, monkeypatch):

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 __all__ = [
+    "Cache",
     "DataFile",
     "Delimiter",
     "Force",
@@ -14,6 +15,7 @@ __all__ = [
     "Ignore",
     "Json",
     "ModelFile",
+    "OnDisk",
     "Quiet",
     "Target",
     "Threads",
@@ -21,6 +23,10 @@ __all__ = [
     "Where",
 ]
 
+Cache = Annotated[
+    str | None,
+    typer.Option(help="Train with --on-disk, and keep the bins in this folder for the next run.", show_default=False),
+]
 DataFile = Annotated[
     str,
     typer.Argument(
@@ -45,6 +51,14 @@ Delimiter = Annotated[
 Force = Annotated[bool, typer.Option("--force", help="Replace files that exist.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout instead of words.")]
+OnDisk = Annotated[
+    bool | None,
+    typer.Option(
+        "--on-disk/--in-memory",
+        help="Leave a CSV or Parquet table on disk; done without asking when memory is too small.",
+        show_default=False,
+    ),
+]
 Threads = Annotated[
     int | None, typer.Option(help="All cores by default; results do not depend on it.", show_default=False)
 ]

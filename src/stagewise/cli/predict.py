@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any
 
 import numpy as np
@@ -10,9 +11,19 @@ import typer
 import stagewise as sw
 from stagewise.cli import options as o
 from stagewise.cli.app import EXIT_CODES, app
-from stagewise.cli.destination import check_destinations, table_bytes, write_out
-from stagewise.cli.table import Choice, Loaded, columns_of_model, load_table
-from stagewise.cli.terminal import Voice
+from stagewise.cli.destination import check_destinations, table_bytes, write_out, write_pieces
+from stagewise.cli.stream import Stream
+from stagewise.cli.streamed import Place
+from stagewise.cli.table import (
+    Choice,
+    Loaded,
+    chosen_rows,
+    column_of,
+    columns_of_model,
+    load_table,
+    notes_on,
+)
+from stagewise.cli.terminal import Voice, row_bar
 from stagewise.errors import InputError
 from stagewise.params import check_choice
 
@@ -41,6 +52,7 @@ def predict(
     where: o.Where = None,
     format: o.Format = None,
     delimiter: o.Delimiter = None,
+    on_disk: o.OnDisk = None,
     threads: o.Threads = None,
     force: o.Force = False,
     quiet: o.Quiet = False,
@@ -51,20 +63,44 @@ def predict(
     check_choice("--kind", kind, KINDS)
     check_destinations({"--out": out}, (model, data), force)
     fitted = load_model(model, threads)
-    whole, loaded = load_rows(fitted, Choice(data, where=tuple(where or ()), form=format, delimiter=delimiter))
-    copied = {}
-    for name in keep or ():
-        if name not in whole.column_names:
-            raise InputError(f"--keep {name!r}: {data} has no such column.")
-        copied[name] = whole.column(name)
-    made = _predictions(fitted, loaded.X, kind)
+    choice = Choice(data, where=tuple(where or ()), form=format, delimiter=delimiter)
+    if Place(on_disk).on_disk(choice):
+        pieces = _pieces(fitted, choice, keep or (), kind, not voice.silent)
+        place, names, rows = write_pieces(pieces, out)
+    else:
+        columns = _columns(fitted, load_table(choice), choice, keep or (), kind)
+        place = write_out(out, table_bytes(columns, "" if out == "-" else out, "csv" if out == "-" else None))
+        names, rows = list(columns), len(next(iter(columns.values())))
+    voice.saved(f"{rows:,} predictions", place)
+    voice.result({"rows": rows, "columns": names, "out": place})
+
+
+def _columns(fitted: Any, whole: Loaded, choice: Choice, keep: Sequence[str], kind: str) -> dict[str, Any]:
+    """What is written: the columns to keep, and the predictions."""
+    for name in keep:
+        if name not in whole.X.column_names:
+            raise InputError(f"--keep {name!r}: {choice.path} has no such column.")
+    copied = {name: whole.X.column(name) for name in keep}
+    made = _predictions(fitted, columns_of_model(fitted, whole, choice.path).X, kind)
     if both := sorted(set(copied) & set(made)):
         raise InputError(f"--keep {both[0]!r}: the predictions have a column of that name; rename the one of the data.")
-    columns = {**copied, **made}
-    place = write_out(out, table_bytes(columns, "" if out == "-" else out, "csv" if out == "-" else None))
-    rows = len(next(iter(columns.values())))
-    voice.saved(f"{rows:,} predictions", place)
-    voice.result({"rows": rows, "columns": list(columns), "out": place})
+    return {**copied, **made}
+
+
+def _pieces(fitted: Any, choice: Choice, keep: Sequence[str], kind: str, shown: bool) -> Iterator[dict[str, Any]]:
+    """The same for a table on disk, some rows at a time; only the columns that are needed are read."""
+    stream = Stream.open(choice.path, choice.form, choice.delimiter)
+    model_names = fitted.model_.schema.names
+    names = None if model_names is None else [*model_names, *keep, *map(column_of, choice.where)]
+    met = 0
+    with row_bar(shown, "predicting", stream.n_rows) as bar:
+        for table in stream.batches(names):
+            own, met_here, _ = chosen_rows(table, choice)
+            if met_here:
+                yield _columns(fitted, Loaded(own, None, None), choice, keep, kind)
+            met += met_here
+            bar(table.num_rows)
+    notes_on(choice, stream.n_rows, met, 0)
 
 
 def load_model(path: str, threads: int | None = None) -> Any:

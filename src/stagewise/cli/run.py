@@ -16,6 +16,7 @@ import numpy as np
 import stagewise as sw
 from stagewise._version import __version__
 from stagewise.cli.guess import TASKS, Guess, guess_task
+from stagewise.cli.streamed import ANYWHERE, Place, Streamed, fit_streamed, stream_table
 from stagewise.cli.table import Choice, Loaded, load_table
 from stagewise.errors import InputError, ParameterError, TrainingInterrupted
 from stagewise.params import check_choice, check_count, check_number
@@ -99,10 +100,19 @@ class Run:
 
     # --- done --------------------------------------------------------------------------------------------------------
 
-    def train(self, callbacks: Sequence[Any] = (), threads: int | None = None, loaded: Loaded | None = None) -> Trained:
-        """Read the data, hold rows out, fit. The same run gives the same model, byte for byte, for any threads."""
+    def train(
+        self,
+        callbacks: Sequence[Any] = (),
+        threads: int | None = None,
+        loaded: Loaded | Streamed | None = None,
+        *,
+        place: Place = ANYWHERE,
+    ) -> Trained:
+        """Read the data, hold rows out, fit. The same run gives the same model, byte for byte, for any threads, and
+        whether the table is read into memory or not."""
         self.check()
-        loaded = load_table(self.choice) if loaded is None else loaded
+        if loaded is None:
+            loaded = stream_table(self.choice, place) if place.on_disk(self.choice) else load_table(self.choice)
         y = loaded.y
         assert y is not None
         guess = guess_task(y, str(self.choice.target), self.task)
@@ -124,7 +134,10 @@ class Run:
         began = time.perf_counter()
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", TrainingInterrupted)
-            model.fit(learning.X, learning.y, sample_weight=learning.weight)
+            if isinstance(learning, Streamed):
+                fit_streamed(model, learning, place)
+            else:
+                model.fit(learning.X, learning.y, sample_weight=learning.weight)
         interrupted = any(issubclass(own.category, TrainingInterrupted) for own in caught)
         seconds = time.perf_counter() - began
         model.set_params(callbacks=None, n_jobs=None)  # the file must not depend on them
@@ -142,8 +155,8 @@ class Trained:
     model: Any
     run: Run
     guess: Guess
-    learning: Loaded  # rows that were trained on, those for early stopping among them
-    testing: Loaded | None  # rows that were held out
+    learning: Loaded | Streamed  # rows that were trained on, those for early stopping among them
+    testing: Loaded | Streamed | None  # rows that were held out
     seconds: float
     interrupted: bool
 

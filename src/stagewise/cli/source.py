@@ -10,13 +10,18 @@ import os
 import stat
 import sys
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from stagewise.errors import InputError, MissingExtraError
 from stagewise.params import check_choice
 
-__all__ = ["FORMS", "arrow", "kind_of", "memory_free", "memory_needed", "read_arrow"]
+__all__ = [
+    "FORMS", "arrow", "check_text", "csv_options", "files_of", "kind_of", "memory_free", "memory_needed", "packing_of",
+    "read_arrow", "reading", "start_of", "too_large",
+]  # fmt: skip
 
 FORMS = ("csv", "parquet", "arrow", "jsonl")
 
@@ -43,22 +48,29 @@ def arrow(*modules: str) -> Any:
     return pyarrow
 
 
-def read_arrow(path: str, form: str | None = None, delimiter: str | None = None) -> Any:
-    """All rows of a file (or of several, by a pattern such as "part-*.csv"; "-" is stdin) as a pyarrow.Table."""
+def files_of(path: str, form: str | None = None, delimiter: str | None = None) -> list[str]:
+    """The files of a path or a pattern, sorted; raises for a form or a delimiter that cannot be."""
     if form is not None:
         check_choice("--format", form, FORMS)
     if delimiter is not None and len(delimiter.replace("\\t", "\t").encode()) != 1:
         raise InputError(f"--delimiter {delimiter!r} must be one character, such as ';'.")
-    pa = arrow()
-    needed, free = memory_needed(path), memory_free()
-    if needed > free:
+    if path == "-" or Path(path).exists() or not glob.has_magic(path):
+        return [path]
+    files = sorted(glob.glob(path))  # noqa: PTH207  patterns may be absolute
+    if not files:
+        raise InputError(f"no file matches {path!r}.")
+    return files
+
+
+def read_arrow(path: str, form: str | None = None, delimiter: str | None = None) -> Any:
+    """All rows of a file (or of several, by a pattern such as "part-*.csv"; "-" is stdin) as a pyarrow.Table."""
+    files, pa = files_of(path, form, delimiter), arrow()
+    if too_large(path):
+        needed, free = memory_needed(path), memory_free()
         sizes = f"about {needed / 2**30:.1f} GB of memory, and {free / 2**30:.1f} GB are free"
-        raise InputError(f"{path} needs {sizes}; use fewer rows or columns.")
-    files = [path]
-    if path != "-" and not Path(path).exists() and glob.has_magic(path):
-        files = sorted(glob.glob(path))  # noqa: PTH207  patterns may be absolute
-        if not files:
-            raise InputError(f"no file matches {path!r}.")
+        raise InputError(
+            f"{path} needs {sizes}; use fewer rows or columns. train and predict take CSV and Parquet of any size."
+        )
     tables = [_read_one(own, form, delimiter) for own in files]
     try:
         table = tables[0] if len(tables) == 1 else pa.concat_tables(tables, promote_options="permissive")
@@ -72,7 +84,7 @@ def read_arrow(path: str, form: str | None = None, delimiter: str | None = None)
     return table
 
 
-def _check_text(path: str, table: Any) -> None:
+def check_text(path: str, table: Any) -> None:
     """Raise for text that is not UTF-8: pyarrow leaves the bytes of such columns as they are."""
     types = arrow().types
     try:
@@ -89,7 +101,7 @@ def _check_text(path: str, table: Any) -> None:
 def _read_one(path: str, form: str | None, delimiter: str | None) -> Any:
     pa = arrow("csv", "feather", "json", "parquet")
     data, title = _content(path), "a table"
-    packing = _packing(bytes(data[:4]))
+    packing = packing_of(bytes(data[:4]))
     try:
         if packing:
             title = f"{packing} data"
@@ -98,14 +110,27 @@ def _read_one(path: str, form: str | None, delimiter: str | None) -> Any:
         title = _TITLES[kind]
         table = _readers(pa, delimiter, path)[kind](pa.BufferReader(data))
         if kind == "csv":
-            _check_text(path, table)
+            check_text(path, table)
         return table
     except (pa.ArrowException, OSError) as error:
-        hint = " Name another --delimiter?" if "columns, got" in str(error) else ""
-        raise InputError(f"{path} cannot be read as {title}: {_trimmed(error)}{hint}") from error
+        raise _unread(path, title, error) from error
 
 
-def _packing(start: bytes) -> str | None:
+def _unread(path: str, title: str, error: BaseException) -> InputError:
+    hint = " Name another --delimiter?" if "columns, got" in str(error) else ""
+    return InputError(f"{path} cannot be read as {title}: {_trimmed(error)}{hint}")
+
+
+@contextmanager
+def reading(path: str, kind: str) -> Iterator[None]:
+    """What pyarrow says of a file, in our words."""
+    try:
+        yield
+    except (arrow().ArrowException, OSError) as error:
+        raise _unread(path, _TITLES[kind], error) from error
+
+
+def packing_of(start: bytes) -> str | None:
     return next((name for magic, name in _PACKED.items() if start.startswith(magic)), None)
 
 
@@ -115,6 +140,15 @@ _TITLES = {"csv": "CSV", "parquet": "Parquet", "arrow": "an Arrow file", "jsonl"
 def _trimmed(error: BaseException) -> str:
     text = " ".join(str(error).split())
     return (text if len(text) <= 200 else text[:197] + "...").rstrip(".") + "."
+
+
+def start_of(path: str) -> bytes:
+    """The first bytes of a file, unpacked: enough to tell what it is."""
+    pa = arrow()
+    with open(path, "rb") as file:  # noqa: PTH123
+        packing = packing_of(file.read(4))
+        file.seek(0)
+        return bytes((pa.CompressedInputStream(file, packing) if packing else file).read(_LOOK))
 
 
 def _content(path: str) -> Any:
@@ -138,6 +172,11 @@ def _content(path: str) -> Any:
     return data
 
 
+def too_large(path: str) -> bool:
+    """Whether a table needs more memory than there is."""
+    return memory_needed(path) > memory_free()
+
+
 def memory_needed(path: str) -> int:
     """Bytes that a table will take in memory, roughly: read, chosen from and turned into floats."""
     files = [path] if Path(path).exists() or path == "-" else glob.glob(path)  # noqa: PTH207
@@ -159,7 +198,7 @@ def _size(path: str) -> int:
             return size
         widest = 8 * about.num_rows * about.num_columns  # encoded columns are smaller than their values
         return int(max(widest, sum(about.row_group(k).total_byte_size for k in range(about.num_row_groups))))
-    return size * (_UNPACKED if _packing(start) else 1)
+    return size * (_UNPACKED if packing_of(start) else 1)
 
 
 def memory_free() -> int:
@@ -189,15 +228,20 @@ def kind_of(path: str, start: bytes, form: str | None = None) -> str:
     return form
 
 
+def csv_options(path: str, delimiter: str | None, **convert: Any) -> dict[str, Any]:
+    """How CSV is read. convert: further options of pyarrow.csv.ConvertOptions."""
+    csv = arrow("csv").csv
+    tabs = path.lower().removesuffix(".gz").removesuffix(".zst").endswith(".tsv")
+    between = (delimiter or ("\t" if tabs else ",")).replace("\\t", "\t")
+    return {
+        "parse_options": csv.ParseOptions(delimiter=between, newlines_in_values=True),
+        "convert_options": csv.ConvertOptions(strings_can_be_null=True, **convert),
+    }
+
+
 def _readers(pa: Any, delimiter: str | None, path: str) -> dict[str, Any]:
     def csv(source: Any) -> Any:
-        tabs = path.lower().removesuffix(".gz").removesuffix(".zst").endswith(".tsv")
-        between = (delimiter or ("\t" if tabs else ",")).replace("\\t", "\t")
-        return pa.csv.read_csv(
-            source,
-            parse_options=pa.csv.ParseOptions(delimiter=between, newlines_in_values=True),
-            convert_options=pa.csv.ConvertOptions(strings_can_be_null=True),
-        )
+        return pa.csv.read_csv(source, **csv_options(path, delimiter))
 
     def arrow_file(source: Any) -> Any:
         try:

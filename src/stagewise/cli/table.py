@@ -12,7 +12,10 @@ import numpy as np
 from stagewise.cli.source import arrow, read_arrow
 from stagewise.errors import InputError
 
-__all__ = ["Choice", "Loaded", "columns_of_model", "load_table", "take_rows"]
+__all__ = [
+    "Choice", "Loaded", "check_columns", "chosen_rows", "column_of", "columns_of_model", "divided", "load_table",
+    "notes_on", "take_rows", "target_values",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,10 @@ class Loaded:
     def n_rows(self) -> int:
         return int(self.X.num_rows) if hasattr(self.X, "num_rows") else len(self.X)
 
+    @property
+    def n_columns(self) -> int:
+        return int(self.X.num_columns)
+
     def take(self, rows: np.ndarray) -> Loaded:
         """Some rows, in this order."""
         y = None if self.y is None else self.y[rows]
@@ -53,35 +60,57 @@ def take_rows(X: Any, rows: np.ndarray) -> Any:
 
 
 def load_table(choice: Choice, table: Any = None) -> Loaded:
-    """The table of a choice, in memory. All commands get their data here, so this is the place for tables on disk.
+    """The table of a choice, in memory; `stream_table` leaves it on disk.
 
     table: what `read_arrow` read already, to save reading it again.
     """
     table = read_arrow(choice.path, choice.form, choice.delimiter) if table is None else table
-    named = [choice.target, choice.weight, *choice.ignore]
+    check_columns(choice, table.column_names)
+    chosen, met, missing = chosen_rows(table, choice)
+    notes = notes_on(choice, table.num_rows, met, missing)
+    return replace(divided(chosen, choice), notes=notes)
+
+
+def check_columns(choice: Choice, columns: Sequence[str]) -> None:
+    """Raise when a column that is named is not there, or none is left."""
+    named = [name for name in (choice.target, choice.weight, *choice.ignore) if name is not None]
     for name in named:
-        if name is not None and name not in table.column_names:
-            raise InputError(_say_absent(choice, name, table.column_names))
-    rows_read = table.num_rows
+        if name not in columns:
+            raise InputError(_say_absent(choice, name, columns))
+    if not set(columns) - set(named):
+        raise InputError(f"{choice.path} has no column left to learn from.")
+
+
+def chosen_rows(table: Any, choice: Choice) -> tuple[Any, int, int]:
+    """The rows that meet every condition and have a target; how many meet the conditions; how many of them lack it."""
     for condition in choice.where:
         table = _filtered(table, condition, choice)
-    notes = []
-    if choice.where:
-        notes.append(f"{table.num_rows:,} of {rows_read:,} rows meet {' and '.join(choice.where)}.")
-    if table.num_rows == 0:
-        raise InputError(f"no row of {choice.path} meets {' and '.join(choice.where)}; nothing is left.")
+    met = table.num_rows
+    if choice.target is not None:
+        table = _with_target(table, choice.target)
+    return table, met, met - table.num_rows
+
+
+def notes_on(choice: Choice, n_read: int, met: int, missing: int) -> tuple[str, ...]:
+    """What was left out, in words; raises when that is everything."""
+    conditions = " and ".join(choice.where)
+    if met == 0:
+        raise InputError(f"no row of {choice.path} meets {conditions}; nothing is left.")
+    if missing == met:
+        raise InputError(f"every value of the target {choice.target!r} is missing.")
+    notes = [f"{met:,} of {n_read:,} rows meet {conditions}."] if choice.where else []
+    return (*notes, f"{missing:,} rows without a {choice.target} were left out.") if missing else tuple(notes)
+
+
+def divided(table: Any, choice: Choice) -> Loaded:
+    """Chosen rows as X, y and weights."""
     y = weight = None
     if choice.target is not None:
-        table, missing = _with_target(table, choice)
-        if missing:
-            notes.append(f"{missing:,} rows without a {choice.target} were left out.")
-        y = _values(table.column(choice.target), f"target {choice.target!r}")
+        y = target_values(table.column(choice.target), choice.target)
     if choice.weight is not None:
         weight = _weights(table.column(choice.weight), choice.weight)
-    X = table.drop_columns(sorted({name for name in named if name is not None}))
-    if X.num_columns == 0:
-        raise InputError(f"{choice.path} has no column left to learn from.")
-    return Loaded(X, y, weight, tuple(notes))
+    named = {choice.target, choice.weight, *choice.ignore}
+    return Loaded(table.select([name for name in table.column_names if name not in named]), y, weight)
 
 
 def columns_of_model(model: Any, loaded: Loaded, path: str) -> Loaded:
@@ -121,12 +150,7 @@ _TESTS = {
 def _filtered(table: Any, condition: str, choice: Choice) -> Any:
     """The rows that meet "column OP value"; a missing value meets nothing."""
     pa = arrow("compute")
-    found = _CONDITION.match(condition)
-    if found is None:
-        raise InputError(
-            f"--where {condition!r} must be a column, one of {' '.join(_TESTS)}, and a value: 'age >= 18'."
-        )
-    name, test, value = found.groups()
+    name, test, value = _condition(condition)
     if name not in table.column_names:
         raise InputError(_say_absent(choice, name, table.column_names))
     column = _plain(table.column(name))
@@ -138,17 +162,28 @@ def _filtered(table: Any, condition: str, choice: Choice) -> Any:
     return table.filter(met)
 
 
-def _with_target(table: Any, choice: Choice) -> tuple[Any, int]:
-    """The rows whose target is known, and how many are not."""
+def column_of(condition: str) -> str:
+    """The column that a condition looks at."""
+    return _condition(condition)[0]
+
+
+def _condition(condition: str) -> tuple[str, ...]:
+    found = _CONDITION.match(condition)
+    if found is None:
+        raise InputError(
+            f"--where {condition!r} must be a column, one of {' '.join(_TESTS)}, and a value: 'age >= 18'."
+        )
+    return found.groups()
+
+
+def _with_target(table: Any, target: str) -> Any:
+    """The rows whose target is known."""
     pa = arrow("compute")
-    column = _plain(table.column(choice.target))
+    column = _plain(table.column(target))
     known = pa.compute.is_valid(column)
     if pa.types.is_floating(column.type):
         known = pa.compute.and_(known, pa.compute.invert(pa.compute.fill_null(pa.compute.is_nan(column), True)))
-    missing = table.num_rows - (pa.compute.sum(known).as_py() or 0)
-    if missing == table.num_rows:
-        raise InputError(f"every value of the target {choice.target!r} is missing.")
-    return (table.filter(known) if missing else table), missing
+    return table if pa.compute.all(known).as_py() else table.filter(known)
 
 
 def _plain(column: Any) -> Any:
@@ -157,7 +192,7 @@ def _plain(column: Any) -> Any:
     return column.cast(column.type.value_type) if types.is_dictionary(column.type) else column
 
 
-def _values(column: Any, what: str) -> np.ndarray:
+def target_values(column: Any, name: str) -> np.ndarray:
     """A column without nulls as an array: numbers, truth values, or texts as objects."""
     pa = arrow()
     column, types = _plain(column), pa.types
@@ -166,7 +201,7 @@ def _values(column: Any, what: str) -> np.ndarray:
     kind = column.type
     text = types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
     if not (text or types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)):
-        raise InputError(f"the {what} has values of type {kind}; it must have numbers, texts or truth values.")
+        raise InputError(f"the target {name!r} has values of type {kind}; it must have numbers, texts or truth values.")
     return np.asarray(column.to_numpy())
 
 

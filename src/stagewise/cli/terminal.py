@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +18,7 @@ from rich.text import Text
 
 from stagewise.errors import ParameterError
 
-__all__ = ["Bar", "Voice", "history_table", "importance_table", "one_line", "sparkline"]
+__all__ = ["Bar", "Voice", "history_table", "importance_table", "one_line", "row_bar", "sparkline"]
 
 Floats = NDArray[np.float64]
 
@@ -104,6 +104,19 @@ class Bar:
 
     def on_end(self, history: Any) -> None:
         self._progress.stop()
+
+
+@contextmanager
+def row_bar(shown: bool, what: str, total: int | None) -> Iterator[Callable[[int], None]]:
+    """A function to call with the number of rows done since the last call; a bar where stderr is a terminal."""
+    console = Console(stderr=True, highlight=False)
+    if not (shown and console.is_terminal):
+        yield lambda rows: None
+        return
+    columns = (TextColumn(what), TextColumn("{task.completed:,.0f} rows"), BarColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("", total=total)
+        yield lambda rows: progress.update(task, advance=rows)
 
 
 def sparkline(values: Sequence[float] | Floats, width: int = 40, ascii_only: bool = False) -> str:

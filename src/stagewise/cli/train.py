@@ -15,7 +15,8 @@ from stagewise.cli.app import EXIT_CODES, app
 from stagewise.cli.destination import check_destinations, write_out
 from stagewise.cli.run import Run, Trained, read_setting
 from stagewise.cli.source import arrow
-from stagewise.cli.table import Choice
+from stagewise.cli.streamed import Place, Streamed, looked_at
+from stagewise.cli.table import Choice, Loaded
 from stagewise.cli.terminal import Bar, Voice, importance_table
 from stagewise.errors import InputError
 from stagewise.params import job_count
@@ -79,6 +80,8 @@ def train(
     ] = None,
     format: o.Format = None,
     delimiter: o.Delimiter = None,
+    on_disk: o.OnDisk = None,
+    cache: o.Cache = None,
     threads: o.Threads = None,
     force: o.Force = False,
     quiet: o.Quiet = False,
@@ -108,14 +111,16 @@ def train(
     _train(
         replace(run, parameters={**run.parameters, **given}, **others),
         {"--out": out, "--report": report, "--write-config": write_config},
-        Voice.of(quiet, json, out or ""), threads, force, config,
+        Voice.of(quiet, json, out or ""), threads, force, config, on_disk, cache,
     )  # fmt: skip
 
 
 def _train(
-    run: Run, places: dict[str, str | None], voice: Voice, threads: int | None, force: bool, config: str | None
-) -> None:
+    run: Run, places: dict[str, str | None], voice: Voice, threads: int | None, force: bool, config: str | None,
+    on_disk: bool | None, cache: str | None,
+) -> None:  # fmt: skip
     from stagewise.io.format import dumps
+    from stagewise.report.scores import scores_of
 
     run.check()
     if threads is not None:
@@ -127,7 +132,8 @@ def _train(
     if places["--report"] is not None:
         pyplot()  # before the training, not after it
         arrow()
-    trained = run.train([] if voice.silent else [Bar()], threads)
+    place = Place(on_disk, cache, not voice.silent)
+    trained = run.train([] if voice.silent else [Bar()], threads, place=place)
     _announce(trained, voice)
     made: dict[str, Any] = {}
     if places["--out"] is not None:
@@ -136,10 +142,11 @@ def _train(
     if places["--write-config"] is not None:
         made["config"] = write_out(places["--write-config"], trained.run.toml().encode())
         voice.saved("Run", made["config"])
-    scores = _scores(trained, voice)
+    own, predicted = looked_at(trained.model, trained.testing or trained.learning, place)
+    scores = _scores(trained, scores_of(predicted), voice)
     if places["--report"] is not None:
         with voice.busy("drawing the report"):
-            page = report_of(trained)
+            page = report_of(trained, own)
         made["report"] = write_out(places["--report"], page.encode())
         voice.saved("Report", made["report"])
     elif places["--out"] is None:
@@ -149,20 +156,20 @@ def _train(
         raise typer.Exit(130)
 
 
-def report_of(trained: Trained, title: str | None = None) -> str:
-    """The page of a finished run."""
+def report_of(trained: Trained, own: Loaded) -> str:
+    """The page of a finished run, on these rows."""
     from stagewise.report import render, summarise
 
-    own = trained.testing or trained.learning
     summary = summarise(
-        trained.model, own.X, own.y, sample_weight=own.weight, target=trained.run.choice.target, title=title,
-        held_out=trained.testing is not None, facts=_training_facts(trained), run=trained.run.toml(),
+        trained.model, own.X, own.y, sample_weight=own.weight, target=trained.run.choice.target,
+        held_out=trained.testing is not None, facts=_training_facts(trained, own), run=trained.run.toml(),
     )  # fmt: skip
     return render(summary)
 
 
-def _training_facts(trained: Trained) -> list[tuple[str, str]]:
-    n = trained.learning.n_rows
+def _training_facts(trained: Trained, own: Loaded) -> list[tuple[str, str]]:
+    n, n_looked = trained.learning.n_rows, (trained.testing or trained.learning).n_rows
+    drawn = f"{own.n_rows:,} of {n_looked:,} rows, drawn at random: the table is larger than memory"
     watched = len(trained.model.history_.validation) > 0
     share = trained.model.validation_fraction
     return [
@@ -173,6 +180,7 @@ def _training_facts(trained: Trained) -> list[tuple[str, str]]:
             f"{n:,}" + (f", {share:.0%} of them only to choose the number of stages" if watched else ""),
         ),
         *(("Rows left out", note) for note in trained.learning.notes),
+        *([("This report is on", drawn)] if own.n_rows < n_looked else []),
     ]
 
 
@@ -183,7 +191,7 @@ def _facts(trained: Trained) -> dict[str, Any]:
         "why": trained.guess.why,
         "loss": str(model.loss),
         "target": run.choice.target,
-        "columns": trained.learning.X.num_columns,
+        "columns": trained.learning.n_columns,
         "rows": {
             "training": trained.learning.n_rows,
             "held_out": 0 if trained.testing is None else trained.testing.n_rows,
@@ -196,6 +204,8 @@ def _facts(trained: Trained) -> dict[str, Any]:
 
 def _announce(trained: Trained, voice: Voice) -> None:
     model, facts = trained.model, _facts(trained)
+    if isinstance(trained.learning, Streamed):
+        voice.say("The table stayed on disk and was read in parts; the model is the same as in memory.")
     for note in trained.learning.notes:
         voice.say(note)
     classes = f", {len(model.classes_)} classes" if hasattr(model, "classes_") else ""
@@ -211,11 +221,7 @@ def _announce(trained: Trained, voice: Voice) -> None:
         voice.say(Text("Stopped by Ctrl-C; the model holds the stages finished before it.", style="bold"))
 
 
-def _scores(trained: Trained, voice: Voice) -> dict[str, Any]:
-    from stagewise.report.scores import score_table
-
-    own = trained.testing or trained.learning
-    scores = score_table(trained.model, own.X, own.y, own.weight)
+def _scores(trained: Trained, scores: list[dict[str, Any]], voice: Voice) -> dict[str, Any]:
     where = "held-out rows" if trained.testing else "training rows (nothing was held out)"
     table = Table(title=f"Scores on {where}", title_justify="left", box=None, pad_edge=False)
     for heading, side in (("", "left"), ("score", "right"), ("95 % interval", "left"), ("constant", "right")):

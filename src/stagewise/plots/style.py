@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from stagewise.errors import MissingExtraError, ParameterError
-from stagewise.inspection.levels import name_of
 
 __all__ = [
     "BLUE",
@@ -70,6 +69,8 @@ def label(name: str, longest: int = _LONGEST) -> str:
 def value_text(value: float, names: Sequence[str] | None = None) -> str:
     """A value of a column in few characters; names: of the codes of categories."""
     if names is not None:
+        from stagewise.inspection.levels import name_of  # which loads the kernels
+
         return label(name_of(names, value), 20)
     return "missing" if np.isnan(value) else f"{value:,.0f}" if 1e4 <= abs(value) < 1e9 else f"{value:.4g}"
 

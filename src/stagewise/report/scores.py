@@ -11,7 +11,7 @@ import numpy as np
 from stagewise.data.target import encode_labels, read_target, read_weights
 from stagewise.losses.regression import Gamma, Poisson, Quantile, Tweedie
 
-__all__ = ["Predicted", "predicted_of", "score_table"]
+__all__ = ["Predicted", "predicted_of", "score_table", "scores_of"]
 
 _DRAWS = 10_000_000  # random numbers spent on the intervals
 _FEWEST, _MOST = 100, 1000  # resamples
