@@ -153,3 +153,19 @@ def test_stages_one_after_the_other():
     for t in range(4):
         forest.add(X, parts, t, t + 1)
     np.testing.assert_array_equal(whole, parts)
+
+
+def test_unused_places_of_a_layout_are_no_rubbish():
+    """Splits by sets are no tests of the masks: what is left over must not surprise the cast to float32."""
+    import warnings
+
+    import stagewise as sw
+
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 9, (400, 3)).astype(np.float64)
+    y = np.isin(X[:, 0], [1, 4, 7]) + 0.0
+    model = sw.GradientBoostingRegressor(n_estimators=30, categorical_features=[0, 1, 2]).fit(X, y)
+    np.empty(100_000).fill(1e300)  # so that fresh memory holds something
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.predict(X.astype(np.float32))

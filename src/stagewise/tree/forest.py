@@ -184,7 +184,7 @@ def _levels(walks: Walks, node_depth: np.ndarray, lookups: Lookups) -> Levels | 
     n_trees, total = len(walks.depth), int(walks.depth.sum())
     levels = Levels(
         feature=np.empty(total, np.int32),
-        threshold=np.empty(total),
+        threshold=np.zeros(total),
         missing_left=np.empty(total, np.uint8),
         start=np.zeros(n_trees + 1, np.int64),
         value=np.empty(int((1 << walks.depth).sum())),
@@ -214,7 +214,7 @@ def _masks(walks: Walks, n_leaves: np.ndarray, lookups: Lookups) -> Masks:
     n_tests = int(np.maximum(TESTS, -(-(n_leaves - 1) // TESTS) * TESTS).sum())
     masks = Masks(
         column=np.empty(n_tests, np.int32),
-        threshold=np.empty(n_tests),
+        threshold=np.zeros(n_tests),  # splits by sets leave some unused
         keep=np.empty(n_tests, np.uint64),
         start=np.empty(n_trees + 1, np.int64),
         value=np.empty(total),
