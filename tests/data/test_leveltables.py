@@ -80,3 +80,10 @@ def test_wrong_arrays_are_refused():
     broken[-3] = 0xFF
     with pytest.raises(InputError, match=r"UTF-8|ascending"):
         read_levels({**arrays, "texts": broken}, len(TABLES))
+
+
+def test_texts_that_are_said_to_be_numbers_are_refused():
+    arrays = level_arrays(TABLES)
+    arrays["kind"] = arrays["kind"] ^ np.uint8(1)
+    with pytest.raises(InputError, match="more or fewer levels"):
+        read_levels(arrays, len(TABLES))

@@ -100,7 +100,8 @@ def read_levels(arrays: Mapping[str, np.ndarray], n_columns: int) -> tuple[Level
     if (size < 0).any() or (size > total).any() or int(size.sum()) != total or max([0, *kind]) > 3:
         raise InputError("The sizes of the level tables do not add up, or one is of an unknown kind.")
     texts = _texts(arrays["texts"].tobytes(), arrays["lengths"])
-    if len(texts) + len(arrays["values"]) != total:
+    is_text = (arrays["kind"] & _TEXT) > 0
+    if int(size[is_text].sum()) != len(texts) or int(size[~is_text].sum()) != len(arrays["values"]):
         raise InputError("The level tables have more or fewer levels than numbers.")
     by_target = [bool(bits & _BY_TARGET) for bits in kind]
     if len(arrays["unseen"]) != sum(by_target) or not np.isfinite(arrays["unseen"]).all():
