@@ -25,9 +25,8 @@ from stagewise.dask.partitions import (
     sample,
     sample_edge,
     weigh,
-    whole_weights,
 )
-from stagewise.data.binning import SAMPLE_ROWS, Columns, describe
+from stagewise.data.binning import SAMPLE_ROWS, Columns, describe, integer_weights
 from stagewise.data.categories import MOST_CODES, Levels, pooled
 from stagewise.data.dataset import coded_bins
 from stagewise.data.leveltables import LevelCounts
@@ -225,7 +224,7 @@ class ClusterBoosting(BaseGradientBoosting):
         ]
         cells, weights = zip(*fleet.results(futures), strict=True)
         del futures
-        weight = _NO_ROWS if not plan.weighted else whole_weights(np.concatenate(weights), n_rows, peak)
+        weight = _NO_ROWS if not plan.weighted else integer_weights(np.concatenate(weights), n_rows, peak)
         matrix = np.ascontiguousarray(np.concatenate(cells))
         found = describe(matrix, _NO_ROWS, weight, max_bins, 1)
         assert plan.schema is not None

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from stagewise.data.binning import SAMPLE_ROWS
+from stagewise.data.binning import SAMPLE_ROWS, integer_weights
 from stagewise.data.categories import Levels
 from stagewise.data.dataset import bin_table
 from stagewise.data.leveltables import level_counts
@@ -35,7 +35,6 @@ __all__ = [
     "sample",
     "sample_edge",
     "weigh",
-    "whole_weights",
 ]
 
 _CUTS = stream_key(0, 0x62696E73)  # the stream of data/binning.py
@@ -196,17 +195,10 @@ def sample(given: Given, plan: Plan, first: int, edge: int | None) -> tuple[np.n
     return table.to_matrix(), weight
 
 
-def whole_weights(weight: np.ndarray, n_rows: int, peak: float) -> np.ndarray:
-    """`data.binning.integer_weights` of some of n_rows rows, whose largest weight is `peak`."""
-    bits = min(30, 52 - n_rows.bit_length())
-    scaled = np.rint(weight / peak * 2.0**bits).astype(np.int64)
-    return np.where(weight > 0.0, np.maximum(scaled, 1), 0)
-
-
 def few(given: Given, plan: Plan, columns: list[int], n_rows: int, peak: float) -> list[tuple[np.ndarray, np.ndarray]]:
     """The distinct values of some columns, float64, and the weight of each."""
     table, weight = kept_rows(given, plan)
-    weights = np.ones(table.n_rows, np.int64) if weight is None else whole_weights(weight, n_rows, peak)
+    weights = np.ones(table.n_rows, np.int64) if weight is None else integer_weights(weight, n_rows, peak)
     return [merged(table.column(j).astype(np.float64), weights) for j in columns]
 
 
