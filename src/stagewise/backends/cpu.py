@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from stagewise.backends.pace import Pace
+from stagewise.backends.pace import Pace, tree_work
 from stagewise.data.dataset import padded_cuts
 from stagewise.kernels.draw import gather_bins, scatter_words
 from stagewise.kernels.exact import Packing, hash_values, limb_bits, packing, power_above
@@ -18,7 +18,7 @@ from stagewise.kernels.harvest import harvest
 from stagewise.kernels.histogram import Bins, Pools
 from stagewise.kernels.labels import MOST_LEAVES, label_all
 from stagewise.kernels.leaves import add_leaves, leaf_quantiles, leaf_sums
-from stagewise.kernels.nodes import Nodes
+from stagewise.kernels.nodes import GRAD, Nodes
 from stagewise.kernels.pairs import Update, quantize
 from stagewise.kernels.predict import add_tree_binned, label_binned
 from stagewise.kernels.reducer import ALONE, Reducer
@@ -29,7 +29,7 @@ from stagewise.losses.base import Loss
 from stagewise.params import TreeParams
 from stagewise.tree.tree import Tree
 
-__all__ = ["CpuBackend", "Grown", "threads_for"]
+__all__ = ["CpuBackend", "Grown"]
 
 _NO_ROWS = np.empty(0, np.uint32)
 
@@ -38,25 +38,6 @@ _POOL_BYTES = 1 << 28
 
 NO_PACKING = packing(1.0, 1.0, 1)
 """Stands where nothing is packed."""
-
-_WORK_A_THREAD = 500_000
-"""Work on a tree, in nanoseconds, that is worth a thread: waiting for each other costs a tree about that much."""
-
-
-def tree_work(n_rows: int, n_columns: int, params: TreeParams) -> float:
-    """Nanoseconds that one thread needs for a tree, roughly."""
-    leaves = min(params.max_leaf_nodes, max(2, n_rows // params.min_samples_leaf))
-    return (0.9 * n_rows + 540.0 * leaves) * n_columns
-
-
-def threads_for(n_rows: int, n_columns: int, params: TreeParams, n_jobs: int) -> int:
-    """Threads that pay: none waits longer than it works. The model does not depend on it.
-
-    A tree's histograms take some 2 visits of each value at 0.45 ns, its split search 0.27 µs for each column of twice
-    its leaves. Measured with 20 columns: at 10,000 rows a second thread made a fit 17 % slower, at 20,000 it broke
-    even; with 100 columns it made one of 2,000 rows 30 % faster.
-    """
-    return max(1, min(n_jobs, int(tree_work(n_rows, n_columns, params) / _WORK_A_THREAD)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,6 +49,12 @@ class Grown:
     fine: bool  # gradients are so unequal that leaf sums need their low limbs
     listed: np.ndarray = field(default_factory=lambda: _NO_ROWS)  # the rows whose pairs leaf sums get; empty: all
     placed: bool = False  # the backend's row numbers are those of the codes
+    grad: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))  # by node: sum of the packed gradients
+
+    def sums(self, packing: Packing) -> np.ndarray:
+        """As `CpuBackend.leaf_sums`, from what growth has added up: of gradients that packing did not round."""
+        grad, count = self.grad / packing.grad_scale, self.tree.count.astype(np.float64)
+        return np.column_stack([grad, count, count, -grad / np.maximum(count, 1.0)])
 
 
 class CpuBackend:
@@ -251,6 +238,9 @@ class CpuBackend:
             np.take(self._code_labels, self.places, out=self.labels, mode="clip")
         if rest is not None:
             self.labels[rest] = n_nodes  # not a node: these rows take no part
+        if n_nodes == 1 and chosen.narrow:  # nobody may have looked at the root
+            words = self._words[where] if len(where) else self._words[:n_rows]
+            nodes.state[0, GRAD] = (words >> chosen.grad_shift).sum()
         grown = self._harvest(n_nodes, chosen)
         return replace(grown, listed=listed, placed=len(self.places) > 0) if len(listed) or len(self.places) else grown
 
@@ -339,7 +329,7 @@ class CpuBackend:
             subset=numbers[5] if n_sets else np.empty(0, np.int32),
             sets=sets[:n_sets].copy(),
         )
-        return Grown(tree, leaves, not chosen.narrow)
+        return Grown(tree, leaves, not chosen.narrow, grad=self._nodes.state[:n_nodes, GRAD].copy())
 
     def rows_used(self, index: np.ndarray) -> int:
         """How many rows the last fit of the rows of `index` saw."""

@@ -13,11 +13,32 @@ from __future__ import annotations
 import time
 
 from stagewise.kernels.team import read_cycles
+from stagewise.params import TreeParams
 
-__all__ = ["Pace"]
+__all__ = ["Pace", "threads_for", "tree_work"]
 
 _SUSPICIOUS = 2.0
 """Times the expected work of a single thread at which a tree grown by several is suspicious."""
+
+
+_WORK_A_THREAD = 500_000
+"""Work on a tree, in nanoseconds, that is worth a thread: waiting for each other costs a tree about that much."""
+
+
+def tree_work(n_rows: int, n_columns: int, params: TreeParams) -> float:
+    """Nanoseconds that one thread needs for a tree, roughly."""
+    leaves = min(params.max_leaf_nodes, max(2, n_rows // params.min_samples_leaf))
+    return (0.9 * n_rows + 540.0 * leaves) * n_columns
+
+
+def threads_for(n_rows: int, n_columns: int, params: TreeParams, n_jobs: int) -> int:
+    """Threads that pay: none waits longer than it works. The model does not depend on it.
+
+    A tree's histograms take some 2 visits of each value at 0.45 ns, its split search 0.27 µs for each column of twice
+    its leaves. Measured with 20 columns: at 10,000 rows a second thread made a fit 17 % slower, at 20,000 it broke
+    even; with 100 columns it made one of 2,000 rows 30 % faster.
+    """
+    return max(1, min(n_jobs, int(tree_work(n_rows, n_columns, params) / _WORK_A_THREAD)))
 
 
 class Pace:

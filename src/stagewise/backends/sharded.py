@@ -12,6 +12,8 @@ rounds as the tree is deep.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from stagewise.backends.cpu import CpuBackend, Grown
@@ -106,7 +108,7 @@ class ShardedBackend(CpuBackend):
         self._nodes, n_nodes = growth.finished(order)
         self.labels[rest] = n_nodes
         grown = self._harvest(n_nodes, chosen)
-        return Grown(grown.tree, np.empty((0, 4), np.int64), grown.fine)
+        return replace(grown, leaves=np.empty((0, 4), np.int64))
 
     # --- leaves ------------------------------------------------------------------------------------------------------
 

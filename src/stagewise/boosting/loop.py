@@ -27,6 +27,7 @@ from stagewise.boosting.checkpoint import Checkpoints, Progress, digest, run_pri
 from stagewise.boosting.model import Model
 from stagewise.boosting.monitor import Monitor, deferred_interrupt
 from stagewise.boosting.pairs import NO_UPDATE, PairsMaker
+from stagewise.boosting.residuals import Residuals, residual_packing
 from stagewise.boosting.rules import LeafRule, Rule, Targets, integer_weights
 from stagewise.boosting.sampling import Sampler
 from stagewise.boosting.start import starting_values
@@ -38,7 +39,9 @@ from stagewise.kernels.histogram import Bins
 from stagewise.kernels.reducer import ALONE, Reducer
 from stagewise.learners.base import Learner
 from stagewise.learners.refit import Structure
+from stagewise.learners.tree import TreeLearner
 from stagewise.losses.base import Loss
+from stagewise.losses.regression import SquaredError
 from stagewise.params import BoostParams, TreeParams
 from stagewise.tree.tree import Tree
 
@@ -134,6 +137,9 @@ def boost(
         # one pass adds a tree and evaluates the loss, unless something must be known in between: other classes, delta
         at_once = isinstance(rule, LeafRule) and loss.n_outputs == 1 and loss.delta_quantile is None
         initial, raw = _start(problem, targets, maker, backend, sampler.all.index, method.from_zero)
+        residuals = _residuals(problem, targets, parts, backend, initial, raw)
+        if residuals is not None:
+            maker, initial = residuals, raw[:, 0].copy()
         delta = rule.delta(raw, sampler.all.index)
         pairs = maker(raw, _option(loss, delta))
         watcher = _Watcher(problem.validation, loss, initial, _option(loss, delta), backend)
@@ -168,7 +174,7 @@ def boost(
                     if finished is None:  # only rules of one fit a stage say so: nothing has been added yet
                         break
                     if at_once:
-                        update = fitted.update(*finished)
+                        update = maker.update(fitted, *finished)
                     else:
                         fitted.add(finished, raw, output)
                     terms += finished
@@ -184,7 +190,7 @@ def boost(
                 stop = monitor(pairs.deviance, watched, used, used / n_training, rule.notes()) or rule.last
                 done = stop or ctrl_c.pressed or reducer.stopped or stage + 1 == end
                 if checkpoints is not None and (done or (stage + 1) % checkpoints.every == 0):
-                    checkpoints.write(_progress(stages, monitor, maker, watcher, raw, stop, checkpoints.digests))
+                    checkpoints.write(_progress(problem, stages, monitor, maker, watcher, raw, stop, checkpoints))
                 if done:
                     break
         finally:
@@ -248,6 +254,26 @@ def _start(
     return initial, raw if problem.offset is None else raw + problem.offset
 
 
+def _residuals(
+    problem: Problem, targets: Targets, parts: Parts, backend: CpuBackend, initial: np.ndarray, raw: np.ndarray
+) -> Residuals | None:
+    """What stands in for the maker of pairs where gradients can stay integers (residuals.py), the start rounded; or
+    None. It depends on what is asked for and on the targets, not on who holds which rows."""
+    plain = type(problem.loss) is SquaredError and targets.plain and problem.offset is None
+    usual = isinstance(parts.rule, LeafRule) and type(parts.learner) is TreeLearner and type(parts.sampler) is Sampler
+    if not (plain and usual):
+        return None
+    chosen = residual_packing(problem.y, float(initial[0]), backend, ~problem.skip)
+    if chosen is None:
+        return None
+    result = Residuals(problem.loss, targets.y, targets.weight, backend, problem.skip, chosen)
+    start = np.full_like(raw, np.rint(initial[0] * chosen.grad_scale) / chosen.grad_scale)
+    if not result.usable(start if problem.raw is None else problem.raw):
+        return None
+    raw[:] = start
+    return result
+
+
 class _Watcher:
     """Deviance on the validation sample, kept up to date tree by tree."""
 
@@ -299,18 +325,24 @@ def _newest(checkpoints: Checkpoints, problem: Problem, tree: TreeParams, params
 
 
 def _progress(
+    problem: Problem,
     stages: list[tuple[Any, ...]],
     monitor: Monitor,
     maker: PairsMaker,
     watcher: _Watcher,
     raw: np.ndarray,
     stop: bool,
-    digests: bool,
+    checkpoints: Checkpoints,
 ) -> Progress:
     history = replace(monitor.history(), best=len(stages))
     held_out = watcher.maker.unit if watcher.validation is not None else 0.0
-    known = digest([raw, watcher.raw]) if digests else ""
+    known = digest([_in_training(maker.current(raw), problem), watcher.raw]) if checkpoints.digests else ""
     return Progress(tuple(stages), history, (maker.unit, held_out), known, stop)
+
+
+def _in_training(raw: np.ndarray, problem: Problem) -> np.ndarray:
+    """The predictions that training depends on."""
+    return raw[:, ~problem.skip] if problem.skip.any() else raw
 
 
 def _resume(
@@ -327,7 +359,7 @@ def _resume(
         for output, tree in enumerate(trees):
             backend.add_tree(tree, problem.bins, problem.rows, raw[output])
         watcher.add(trees)
-    if found.raw and digest([raw, watcher.raw]) != found.raw:
+    if found.raw and digest([_in_training(raw, problem), watcher.raw]) != found.raw:
         raise InputError(
             "The trees of the checkpoint do not give the predictions that it was written with; the data or the machine "
             "differ. Start afresh with resume=False."

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from stagewise.errors import InputError
 from stagewise.kernels.draw import gather_pairs
-from stagewise.kernels.exact import limb_bits, limbs_total, packing, power_above, sum_products
+from stagewise.kernels.exact import Packing, limb_bits, limbs_total, packing, power_above, sum_products
 from stagewise.kernels.pairs import CHUNK, Update
 from stagewise.kernels.team import Team
 from stagewise.losses.base import Loss
+from stagewise.tree.tree import Tree
 
 __all__ = ["NO_UPDATE", "Pairs", "PairsMaker", "exact_sum"]
 
@@ -48,6 +50,7 @@ class Pairs:
     hess_peak: float
     deviance: float  # mean over the weights
     weight: np.ndarray | None = None
+    packed: Packing | None = None  # squared error: the pairs are in the backend's words, and the arrays empty
 
 
 def exact_sum(team: Team, values: np.ndarray, weight: np.ndarray) -> float:
@@ -99,6 +102,15 @@ class PairsMaker:
             peaks, limbs = self._evaluate(raw, option, 1.0 / self.unit, NO_UPDATE)
         mean = limbs_total(limbs, self.unit, self.bits) / self.total
         return Pairs(self._grad, self._hess, float(peaks[0]), float(peaks[1]), self.loss.deviance(mean, self._y_part))
+
+    def update(self, fitted: Any, tree: Tree) -> Update:
+        """What the next evaluation is to do with a tree that was just grown."""
+        update: Update = fitted.update(tree)
+        return update
+
+    def current(self, raw: np.ndarray) -> np.ndarray:
+        """The raw predictions, brought up to date."""
+        return raw
 
     def portion(self, pairs: Pairs, index: np.ndarray, times: np.ndarray) -> Pairs:
         """The pairs and weights of the rows of `index`, each multiplied by what it is to count for."""

@@ -76,6 +76,8 @@ class Rule:
         return {}
 
     def _first_order(self, pairs: Pairs, output: int) -> Working:
+        if pairs.packed is not None:
+            return Working(pairs.grad[output], pairs.hess[output], pairs.grad_peak, 1.0, True, packed=pairs.packed)
         if pairs.weight is not None:
             peak = float(pairs.weight.max())
             return Working(pairs.grad[output], pairs.weight, pairs.grad_peak, peak, False, self._wide, listed=True)
@@ -100,7 +102,10 @@ class LeafRule(Rule):
         if pairs.weight is not None:
             weight, heaviest = pairs.weight, float(pairs.weight.max())
         units = np.array([power_above(pairs.grad_peak), power_above(pairs.hess_peak), power_above(heaviest)])
-        sums = self.backend.leaf_sums(grown, pairs.grad[output], pairs.hess[output], weight, units, loss)
+        if pairs.packed is not None:
+            sums = grown.sums(pairs.packed)
+        else:
+            sums = self.backend.leaf_sums(grown, pairs.grad[output], pairs.hess[output], weight, units, loss)
         values = np.ascontiguousarray(sums[:, 3])
         if loss.leaf_quantile is not None:
             if pairs.weight is not None:
@@ -112,7 +117,10 @@ class LeafRule(Rule):
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
                 kept = np.where(grad > params.l1, 1.0 - params.l1 / grad, 0.0) if params.l1 > 0.0 else 1.0
                 values = values * kept * np.where(hess > 0.0, hess / (hess + params.l2), 0.0)
-        return (grown.tree.with_leaves(values, np.ascontiguousarray(sums[:, 2]), rate),)
+        tree = grown.tree.with_leaves(values, np.ascontiguousarray(sums[:, 2]), rate)
+        if pairs.packed is not None:  # leaves are multiples of the unit, see residuals.py
+            tree.value[:] = np.rint(tree.value * pairs.packed.grad_scale) / pairs.packed.grad_scale
+        return (tree,)
 
 
 class GradientRule(LeafRule):

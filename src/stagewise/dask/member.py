@@ -9,7 +9,7 @@ import numpy as np
 from distributed import Worker, get_worker
 from distributed.worker import secede, thread_state
 
-from stagewise.backends.cpu import threads_for
+from stagewise.backends.pace import threads_for
 from stagewise.boosting.checkpoint import Progress
 from stagewise.boosting.loop import Problem, Validation, boost
 from stagewise.boosting.methods import gradient_boosting

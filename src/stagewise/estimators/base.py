@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from stagewise.backends.cpu import threads_for
+from stagewise.backends.pace import threads_for
 from stagewise.boosting.binned import binned_raw
 from stagewise.boosting.checkpoint import open_checkpoints
 from stagewise.boosting.loop import Problem, Validation, boost

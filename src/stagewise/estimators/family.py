@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from stagewise.backends.cpu import threads_for
+from stagewise.backends.pace import threads_for
 from stagewise.boosting.loop import Method, Problem, boost
 from stagewise.data.categories import FROM_DTYPE
 from stagewise.data.dataset import Dataset

@@ -16,6 +16,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from stagewise.kernels.exact import Packing
+
 __all__ = ["Fitted", "Learner", "Term", "Working"]
 
 
@@ -31,6 +33,7 @@ class Working:
     wide: bool = False  # weights so unequal that narrow integers would lose the light rows
     by_weight: bool | None = None  # grad is the loss's own, and hess the weight (True) or the loss's own too (False)
     listed: bool = False  # the arrays hold the rows of the sample alone, in their order
+    packed: Packing | None = None  # the backend has them as integers already, and the arrays are empty
 
     def response(self, index: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         """Target -grad/hess and weight hess of the rows of `index` (all when empty); None: every weight is 1."""

@@ -1,0 +1,48 @@
+"""The words of a backend when they are residuals that stay (kernels/residuals.py), and not made anew for every tree."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stagewise.backends.cpu import CpuBackend
+from stagewise.kernels.exact import Packing
+from stagewise.kernels.residuals import LOAD_SUMS, load_residuals, step_residuals
+
+__all__ = ["ResidualWords"]
+
+
+class ResidualWords:
+    """Residuals of a backend's rows as packed integers; those of rows that take no part are 0."""
+
+    def __init__(self, backend: CpuBackend, packing: Packing, skip: np.ndarray) -> None:
+        self.backend, self.packing, self.skip = backend, packing, skip
+        self._steps = np.zeros(2 * backend.max_leaves + 2, np.int64)
+        if len(backend.places):  # codes of other rows have words too, and keep this label for ever
+            backend._words[:] = 1
+            backend._code_labels[:] = len(self._steps) - 1
+
+    def load(self, y: np.ndarray, raw: np.ndarray, least: float) -> np.ndarray:
+        """Words from targets and predictions; (n_threads, LOAD_SUMS) what was found on the way."""
+        backend, packing = self.backend, self.packing
+        sums = np.zeros((backend.team.n_threads, LOAD_SUMS), np.int64)
+        smallest = np.int64(least * packing.grad_peak * packing.grad_scale)
+        scale, shift = packing.grad_scale, packing.grad_shift
+        backend.team.run(
+            load_residuals, y, raw, self.skip, backend.places, scale, shift, smallest, backend._words, sums
+        )
+        return sums
+
+    def step(self, steps: np.ndarray) -> float:
+        """Add an integer to the residuals of each leaf (by node) of the tree that was grown last; the largest size."""
+        backend, packing = self.backend, self.packing
+        self._steps[:] = 0
+        self._steps[: len(steps)] = steps << packing.grad_shift
+        peaks = np.zeros((backend.team.n_threads, 8), np.int64)
+        backend.team.run(step_residuals, backend._code_labels, self._steps, packing.grad_shift, backend._words, peaks)
+        return float(peaks[:, 0].max())
+
+    def residuals(self) -> np.ndarray:
+        """f - y by row."""
+        words = self.backend._words
+        own = words[self.backend.places] if len(self.backend.places) else words
+        return (own >> self.packing.grad_shift) / self.packing.grad_scale
