@@ -19,7 +19,7 @@ from stagewise.backends.cpu import CpuBackend
 from stagewise.boosting.pairs import NO_UPDATE
 from stagewise.kernels.bundles import NO_BUNDLES
 from stagewise.kernels.exact import Packing, limb_bits, limbs_total, power_above
-from stagewise.kernels.histogram import Bins, histogram_of_rows
+from stagewise.kernels.histogram import NO_ROOT, Bins, histogram_of_rows
 from stagewise.kernels.jit import JIT
 from stagewise.kernels.leaves import EXPONENTIAL, LOG_RATIO, NEWTON, leaf_quantiles, leaf_sums
 from stagewise.kernels.lookups import walk_sets
@@ -469,14 +469,16 @@ class Grown(NamedTuple):
     labels: np.ndarray
 
 
-def grow_in(backend: CpuBackend, chosen: Packing, index: np.ndarray, key: int) -> cpu.Grown:
+def grow_in(backend: CpuBackend, chosen: Packing, index: np.ndarray, key: int, root: np.ndarray = NO_ROOT) -> cpu.Grown:
     """A tree on the rows of index (all when it is empty)."""
     rest = np.setdiff1d(np.arange(backend.n_rows), index) if len(index) else index
-    return backend.grow(chosen, index, rest.astype(np.uint32), np.uint64(key))
+    return backend.grow(chosen, index, rest.astype(np.uint32), np.uint64(key), root=root)
 
 
-def grow_tree(backend: CpuBackend, chosen: Packing, index: np.ndarray, key: int = 0) -> Grown:
-    grown = grow_in(backend, chosen, index, key)
+def grow_tree(
+    backend: CpuBackend, chosen: Packing, index: np.ndarray, key: int = 0, root: np.ndarray = NO_ROOT
+) -> Grown:
+    grown = grow_in(backend, chosen, index, key, root)
     members = {int(node): backend._rows[line, a:b].copy() for node, a, b, line in grown.leaves}
     return Grown(grown.tree, backend.cuts, members, backend.labels.copy())
 

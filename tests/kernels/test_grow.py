@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import naive
 from kernels.build import (
     Case,
     backend_of,
@@ -20,6 +21,7 @@ from kernels.build import (
     twin_tree,
 )
 from stagewise.backends import cpu
+from stagewise.kernels.exact import Packing
 from stagewise.kernels.jit import JIT
 
 ALL = np.empty(0, np.uint32)
@@ -244,6 +246,48 @@ def test_splits_that_differ_in_the_last_bit(n_threads):
         with backend_of(case, threads, min_samples_leaf=1, max_leaf_nodes=2) as backend:
             columns.append(grow_tree(backend, pack(backend, case), ALL).tree.feature[0])
     assert columns[0] == columns[1]
+
+
+# ------------------------------------------------------------------------------------------------- a root that is there
+
+
+def root_of(case: Case, chosen: Packing, stride: int) -> np.ndarray:
+    """The wide histogram of all rows, as growth takes it."""
+    g, h = integers(case.grad, case.hess, chosen)
+    sums = naive.histogram_of_rows(case.codes, g, h, np.arange(len(g)))
+    root = np.zeros((2, stride * 256), np.int64)
+    root[0, : sums[..., 0].size] = sums[..., 0].ravel()
+    root[1, : sums[..., 0].size] = ((sums[..., 1] << int(chosen.count_bits)) + sums[..., 2]).ravel()
+    return root
+
+
+def check_root(case: Case, n_threads: int, block: int | None = None, **params: Any) -> None:
+    """The tree grown from a root's histogram is that of its rows; it is that histogram which is looked at."""
+    with backend_of(case, n_threads, **params) as backend:
+        chosen = pack(backend, case, block)
+        root = root_of(case, chosen, backend.bins.stride)
+        before = root.copy()
+        grown = grow_tree(backend, chosen, ALL, root=root)
+        np.testing.assert_array_equal(root, before)
+        same_tree(grown, twin_tree(backend, case, chosen, ALL), chosen, params.get("growth") == "symmetric")
+        assert grow_tree(backend, chosen, ALL, root=np.zeros_like(root)).tree.n_nodes == 1
+
+
+@pytest.mark.nojit
+@every_form
+@pytest.mark.parametrize("block", [None, 7])
+@pytest.mark.parametrize("growth", ["leafwise", "symmetric"])
+def test_small_trees_from_a_root(growth, constant, wide, block):
+    case = random_case(np.random.default_rng(13), 45, [5, 3, 2, 4, 9], 0.15, constant, wide)
+    check_root(case, 1, block, growth=growth, min_samples_leaf=1, max_leaf_nodes=8, max_depth=3)
+
+
+@every_team
+@pytest.mark.parametrize("growth", ["leafwise", "symmetric"])
+def test_trees_from_a_root_on_threads(growth, n_threads):
+    for n_rows in (3000, 11_000):
+        case = random_case(np.random.default_rng(14), n_rows, [16, 5, 7, 3, 200, 9], 0.05)
+        check_root(case, n_threads, growth=growth, min_samples_leaf=20, max_leaf_nodes=8, max_depth=3)
 
 
 # ----------------------------------------------------------------------------------------------------- what is packed

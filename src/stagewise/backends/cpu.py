@@ -15,7 +15,7 @@ from stagewise.kernels.exact import Packing, hash_values, limb_bits, packing, po
 from stagewise.kernels.frontier import LEAFWISE, LEVELWISE
 from stagewise.kernels.grow import DEADLINE, Shape, Work, grow
 from stagewise.kernels.harvest import harvest
-from stagewise.kernels.histogram import Bins, Pools
+from stagewise.kernels.histogram import NO_ROOT, Bins, Pools
 from stagewise.kernels.labels import MOST_LEAVES, label_all
 from stagewise.kernels.leaves import add_leaves, leaf_quantiles, leaf_sums
 from stagewise.kernels.nodes import GRAD, Nodes
@@ -209,11 +209,13 @@ class CpuBackend:
         return update
 
     def grow(
-        self, chosen: Packing, index: np.ndarray, rest: np.ndarray | None, key: np.uint64, listed: np.ndarray = _NO_ROWS
-    ) -> Grown:
+        self, chosen: Packing, index: np.ndarray, rest: np.ndarray | None, key: np.uint64,
+        listed: np.ndarray = _NO_ROWS, root: np.ndarray = NO_ROOT,
+    ) -> Grown:  # fmt: skip
         """Grow one tree on packed pairs, for the rows of `index` (all when empty), not `rest`. `key` draws columns.
 
-        listed: `index` again, when leaf sums will come from the pairs of these rows alone.
+        listed: `index` again, when leaf sums will come from the pairs of these rows alone. root: the wide histogram
+        of these rows, grad and hess words (2, stride * 256), if it is there already; it is only read.
         """
         params, bins, where, labels = self.params, self.bins, self._place(index), self._code_labels
         n_rows, self._adopted = len(where) or self.n_rows, False
@@ -224,7 +226,7 @@ class CpuBackend:
         nodes, shape = self._nodes, self._shape()
         work = Work(
             self._rows, self._words, self._more_words, *self._scratch, self._free, self._room, self._heap,
-            self.team.gate, labels, self.clock,
+            self.team.gate, labels, self.clock, root,
         )  # fmt: skip
         function = grow_symmetric if params.growth == "symmetric" else grow
         limits, n_nodes = self._limits(chosen, key), -1

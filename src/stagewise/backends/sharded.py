@@ -21,7 +21,7 @@ from stagewise.backends.growth import Growth
 from stagewise.backends.wire import Wire
 from stagewise.data.shard import Shard
 from stagewise.kernels.exact import Packing, power_above
-from stagewise.kernels.histogram import Bins, Pools
+from stagewise.kernels.histogram import NO_ROOT, Bins, Pools
 from stagewise.kernels.leaves import leaf_sums
 from stagewise.kernels.nodes import STOP
 from stagewise.kernels.shards import (
@@ -96,9 +96,11 @@ class ShardedBackend(CpuBackend):
     # --- growth ------------------------------------------------------------------------------------------------------
 
     def grow(
-        self, chosen: Packing, index: np.ndarray, rest: np.ndarray | None, key: np.uint64, listed: np.ndarray = _NO_ROWS
-    ) -> Grown:
+        self, chosen: Packing, index: np.ndarray, rest: np.ndarray | None, key: np.uint64,
+        listed: np.ndarray = _NO_ROWS, root: np.ndarray = NO_ROOT,
+    ) -> Grown:  # fmt: skip
         """As `CpuBackend.grow`; no `index` but a `rest` means that none of this member's rows is in use."""
+        assert len(root) == 0  # members build their own
         assert rest is not None  # samples by gradients, which make no such list, are not drawn from shards
         n = len(index) if len(index) or len(rest) else self.n_rows
         self._rows[0, :n] = index if len(index) else np.arange(n, dtype=np.uint32)

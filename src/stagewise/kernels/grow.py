@@ -16,7 +16,15 @@ import numpy as np
 
 from stagewise.kernels.bundles import test_of
 from stagewise.kernels.frontier import pop, push
-from stagewise.kernels.histogram import accumulate, build_columns, build_share, merge_columns, subtract_columns
+from stagewise.kernels.histogram import (
+    NO_ROOT,
+    accumulate,
+    build_columns,
+    build_share,
+    merge_columns,
+    subtract_columns,
+    take_columns,
+)
 from stagewise.kernels.jit import cycles, device, kernel, piece
 from stagewise.kernels.nodes import (
     GRAD,
@@ -99,6 +107,7 @@ class Work(NamedTuple):
     )  # uint16, uint32 (n_rows): the leaf (node number) of each row of a grown tree; others are left alone
     clock: np.ndarray  # int64 (4): cycles that thread 0 spent on histograms, split search, dividing rows; and when
     # several threads give a tree up (0: never), see backends/pace.py
+    root: np.ndarray = NO_ROOT  # int64 (2, stride * 256): the root's wide histogram; empty: built from its rows
 
 
 @piece
@@ -249,6 +258,8 @@ def is_built(state, parent, which, do_small, do_big):
 def build_shared(bins, nodes, parent, small, big, do_small, do_big, work, packing, pools, tid, n_threads):
     """Histograms of children with so many rows that the threads share these. True when called off."""
     state, off = nodes.state, False
+    if parent < 0 and work.root.shape[0] > 0:
+        return False
     c0, c1 = columns_of(bins.stride, tid, n_threads)
     for which in range(2):
         node = big if which == 1 else small
@@ -268,6 +279,11 @@ def build_shared(bins, nodes, parent, small, big, do_small, do_big, work, packin
 def build_rest(bins, nodes, parent, small, big, do_small, do_big, work, packing, pools, tid, n_threads, c0, c1):
     """The other histograms for columns c0..c1: the smaller child's from its rows, the larger one's by subtraction."""
     state = nodes.state
+    if parent < 0 and work.root.shape[0] > 0:
+        wide, slot = is_wide(state, small, packing), state[small, SLOT]
+        take_columns(work.root, packing, wide, slot, pools, c0, c1)
+        accumulate(pools, wide, slot, bins.n_bins, c0, c1)
+        return
     for which in range(2):
         node = big if which == 1 else small
         slot, wide = state[node, SLOT], is_wide(state, node, packing)

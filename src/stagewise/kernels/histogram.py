@@ -18,7 +18,20 @@ import numpy as np
 from stagewise.kernels.bundles import NO_BUNDLES, Bundles
 from stagewise.kernels.jit import device, kernel, never_inline, piece, prefetch, prefetch_near
 
-__all__ = ["Bins", "Pools", "add_rows", "build_columns", "build_share", "histogram_of_rows", "subtract_columns"]
+__all__ = [
+    "Bins",
+    "NO_ROOT",
+    "Pools",
+    "add_rows",
+    "build_columns",
+    "build_share",
+    "histogram_of_rows",
+    "subtract_columns",
+    "take_columns",
+]
+
+NO_ROOT = np.empty((0, 0), np.int64)
+"""Stands for a wide histogram, int64 (2, stride * 256), where there is none."""
 
 _AHEAD, _NEAR = 32, 4
 """Rows between a prefetch and its use."""
@@ -219,6 +232,25 @@ def subtract_columns(pools, packing, parent_wide, parent, small_wide, small, big
     for q in range(n):
         h = (ph[q] >> packing.count_bits) * hess_field
         b[q] = (pg[q] << packing.grad_shift) + (h << packing.hess_shift) + (ph[q] & mask) - s[q]
+
+
+@device
+def take_columns(given, packing, wide, slot, pools, c0, c1):
+    """Copy a wide histogram, int64 (2, stride * 256), into a slot, which may be packed, for columns c0..c1."""
+    never_inline()
+    q0, q1 = c0 * 256, c1 * 256
+    given_grad, given_hess = given[0, q0:q1], given[1, q0:q1]
+    if wide:
+        grad, hess = pools.grad[slot, q0:q1], pools.hess[slot, q0:q1]
+        for q in range(q1 - q0):
+            grad[q] = given_grad[q]
+            hess[q] = given_hess[q]
+        return
+    packed, mask = pools.packed[slot, q0:q1], (np.int64(1) << packing.count_bits) - np.int64(1)
+    hess_field = np.int64(1) if packing.hess_shift > 0 else np.int64(0)  # see subtract_columns
+    for q in range(q1 - q0):
+        h = (given_hess[q] >> packing.count_bits) * hess_field
+        packed[q] = (given_grad[q] << packing.grad_shift) + (h << packing.hess_shift) + (given_hess[q] & mask)
 
 
 @piece
