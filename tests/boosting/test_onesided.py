@@ -165,7 +165,7 @@ def build(loss: str, sampling: dict[str, object]) -> tuple[object, np.ndarray, n
 @both
 @pytest.mark.parametrize("loss", LOSSES)
 def test_the_same_model_on_any_number_of_threads(loss, sampling, monkeypatch):
-    monkeypatch.setattr("stagewise.backends.cpu._WORK_A_THREAD", 1)
+    monkeypatch.setattr("stagewise.backends.pace._WORK_A_THREAD", 1)
     model, X, y = build(loss, sampling)
     weight = np.random.default_rng(2).integers(0, 4, len(y)).astype(float)
     one, *others = (

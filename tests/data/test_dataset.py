@@ -81,7 +81,7 @@ def test_a_fit_on_a_subset_is_a_fit_on_a_table_of_its_rows(case, rows):
 @pytest.mark.parametrize("case", ["subsample", "goss", "absolute error", "early stopping"])
 @pytest.mark.parametrize("n_jobs", [2, 3])
 def test_subsets_on_threads(case, n_jobs, monkeypatch):
-    monkeypatch.setattr("stagewise.backends.cpu._WORK_A_THREAD", 1)
+    monkeypatch.setattr("stagewise.backends.pace._WORK_A_THREAD", 1)
     estimator, X, y = build(case)
     ds = sw.Dataset(X, y).subset(ANY_ORDER)
     one, other = clone(estimator).set_params(n_jobs=1).fit(ds), clone(estimator).set_params(n_jobs=n_jobs).fit(ds)

@@ -89,6 +89,7 @@ class CpuBackend:
         self.bits = limb_bits(self.n_training)
         self.places = rows
         self._adopted = False
+        self.keeping = False  # whether leaves keep their histograms, see residuals.py
         self._in_order = bool((rows[1:] > rows[:-1]).all())
         self._n_codes = bins.by_column.shape[1] if len(rows) else n_rows
         self._words = np.empty(self._n_codes, np.int64)
@@ -274,7 +275,7 @@ class CpuBackend:
         depth = self.params.max_depth
         if self.params.growth == "symmetric":
             depth = self.max_leaves.bit_length() - 1
-        return Shape(np.int64(order), np.int64(self.max_leaves), np.int64(depth))
+        return Shape(np.int64(order), np.int64(self.max_leaves), np.int64(depth), self.keeping)
 
     def _limits(self, chosen: Packing, key: np.uint64) -> Limits:
         """Limits in the units of the packed gradients (relative to the peaks, all powers of two)."""
@@ -332,6 +333,11 @@ class CpuBackend:
             sets=sets[:n_sets].copy(),
         )
         return Grown(tree, leaves, not chosen.narrow, grad=self._nodes.state[:n_nodes, GRAD].copy())
+
+    @property
+    def histograms_kept(self) -> bool:
+        """Whether the leaves of the last tree have their histograms still."""
+        return self.keeping and int(self._scratch[3][0, 2]) == 0
 
     def rows_used(self, index: np.ndarray) -> int:
         """How many rows the last fit of the rows of `index` saw."""

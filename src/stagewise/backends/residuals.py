@@ -6,9 +6,12 @@ import numpy as np
 
 from stagewise.backends.cpu import CpuBackend
 from stagewise.kernels.exact import Packing
-from stagewise.kernels.residuals import LOAD_SUMS, load_residuals, step_residuals
+from stagewise.kernels.histogram import NO_ROOT
+from stagewise.kernels.residuals import LOAD_SUMS, load_residuals, next_root, step_residuals
 
 __all__ = ["ResidualWords"]
+
+_ROWS_A_LEAF = 512
 
 
 class ResidualWords:
@@ -17,6 +20,12 @@ class ResidualWords:
     def __init__(self, backend: CpuBackend, packing: Packing, skip: np.ndarray) -> None:
         self.backend, self.packing, self.skip = backend, packing, skip
         self._steps = np.zeros(2 * backend.max_leaves + 2, np.int64)
+        size = backend.bins.stride * 256
+        self.root, self._next = NO_ROOT, np.empty((2, size), np.int64)
+        # leaves' histograms are added up in the time of so many rows a leaf
+        worth = backend.n_training > _ROWS_A_LEAF * backend.max_leaves
+        self._following = worth and type(backend) is CpuBackend and backend.params.growth != "symmetric"
+        backend.keeping = self._following
         if len(backend.places):  # codes of other rows have words too, and keep this label for ever
             backend._words[:] = 1
             backend._code_labels[:] = len(self._steps) - 1
@@ -24,6 +33,7 @@ class ResidualWords:
     def load(self, y: np.ndarray, raw: np.ndarray, least: float) -> np.ndarray:
         """Words from targets and predictions; (n_threads, LOAD_SUMS) what was found on the way."""
         backend, packing = self.backend, self.packing
+        self.root = NO_ROOT
         sums = np.zeros((backend.team.n_threads, LOAD_SUMS), np.int64)
         smallest = np.int64(least * packing.grad_peak * packing.grad_scale)
         scale, shift = packing.grad_scale, packing.grad_shift
@@ -35,6 +45,11 @@ class ResidualWords:
     def step(self, steps: np.ndarray) -> float:
         """Add an integer to the residuals of each leaf (by node) of the tree that was grown last; the largest size."""
         backend, packing = self.backend, self.packing
+        self.root = NO_ROOT
+        if self._following and backend.histograms_kept:
+            nodes = (backend._nodes, len(steps), steps, packing)
+            backend.team.run(next_root, backend.bins, backend._rows, *nodes, backend._pools, self._next)
+            self.root = self._next
         self._steps[:] = 0
         self._steps[: len(steps)] = steps << packing.grad_shift
         peaks = np.zeros((backend.team.n_threads, 8), np.int64)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from stagewise.errors import InputError
 from stagewise.kernels.draw import gather_pairs
 from stagewise.kernels.exact import Packing, limb_bits, limbs_total, packing, power_above, sum_products
+from stagewise.kernels.histogram import NO_ROOT
 from stagewise.kernels.pairs import CHUNK, Update
 from stagewise.kernels.team import Team
 from stagewise.losses.base import Loss
@@ -51,6 +52,7 @@ class Pairs:
     deviance: float  # mean over the weights
     weight: np.ndarray | None = None
     packed: Packing | None = None  # squared error: the pairs are in the backend's words, and the arrays empty
+    root: np.ndarray = field(default_factory=lambda: NO_ROOT)  # ... and this the root's histogram, if it is known
 
 
 def exact_sum(team: Team, values: np.ndarray, weight: np.ndarray) -> float:

@@ -87,7 +87,7 @@ class Residuals(PairsMaker):
             self._exhausted = True
             return super().__call__(raw, option)
         deviance = self._squares / self.n_training * self._unit * self._unit
-        return Pairs(_NONE, _NONE, self.packing.grad_peak, 1.0, deviance, packed=self.packing)
+        return Pairs(_NONE, _NONE, self.packing.grad_peak, 1.0, deviance, packed=self.packing, root=self._words.root)
 
     def update(self, fitted: Any, tree: Tree) -> Update:
         if self._exhausted:

@@ -77,7 +77,8 @@ class Rule:
 
     def _first_order(self, pairs: Pairs, output: int) -> Working:
         if pairs.packed is not None:
-            return Working(pairs.grad[output], pairs.hess[output], pairs.grad_peak, 1.0, True, packed=pairs.packed)
+            none = pairs.grad[output], pairs.hess[output]
+            return Working(*none, pairs.grad_peak, 1.0, True, packed=pairs.packed, root=pairs.root)
         if pairs.weight is not None:
             peak = float(pairs.weight.max())
             return Working(pairs.grad[output], pairs.weight, pairs.grad_peak, peak, False, self._wide, listed=True)

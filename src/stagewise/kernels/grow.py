@@ -84,6 +84,7 @@ class Shape(NamedTuple):
     order: np.int64
     max_leaves: np.int64
     max_depth: np.int64
+    keep: bool = False  # the leaves' histograms stay, see residuals.py
 
 
 class Work(NamedTuple):
@@ -95,7 +96,8 @@ class Work(NamedTuple):
     gains: np.ndarray  # float64 (n_threads, 3, 256)
     found: np.ndarray  # int64 (n_threads, 2, 10): best splits by thread
     found_gain: np.ndarray  # float64 (n_threads, 8): their comparison values
-    counts: np.ndarray  # int64 (n_threads, 8): rows that went left, by thread
+    counts: np.ndarray  # int64 (n_threads, 8): rows that went left, by thread; in line 0 the next node to be split, and
+    # how many nodes lost their histograms before they were split or became leaves
     levels: np.ndarray  # int64 (n_threads, 6, 256): sums of codes and their order, see subsets.py
     sides: np.ndarray  # uint8 (n_threads, 256): the side of each code
     free: np.ndarray  # int64 (2, slots + 1): stacks of free slots, packed and wide; the last entry is the height
@@ -168,12 +170,12 @@ def assign_slots(state, free, room, packing, parent, small, big, do_big):
 
 
 @device
-def settle(state, gain, node, packing, free, room):
-    """Keep a node's slot while the node can still be split; free it otherwise."""
+def settle(state, gain, node, packing, free, room, keep):
+    """Keep a node's slot while the node can still be split; free it otherwise, unless leaves keep theirs."""
     kind, slot = np.int64(is_wide(state, node, packing)), state[node, SLOT]
     if slot >= room[kind]:
         state[node, SLOT] = -1
-    elif gain[node] <= 0.0:
+    elif gain[node] <= 0.0 and not keep:
         give_slot(free, kind, slot)
         state[node, SLOT] = -1
 
@@ -194,6 +196,7 @@ def begin(nodes, index, n_rows, work, tid, n_threads):
             for k in range(work.room[kind]):
                 work.free[kind, k] = k
             work.free[kind, work.free.shape[1] - 1] = work.room[kind]
+        work.counts[0, 2] = 0
         add_node(nodes, np.int64(0), np.int64(0), n_rows, np.int64(0), np.int64(0), np.int64(0))
     return barrier(work.gate, n_threads)
 
@@ -402,10 +405,11 @@ def grow(tid, n_threads, bins, index, n_rows, packing, limits, shape, pools, wor
                 for which in range(1 if parent < 0 else 2):
                     node = big if which == 1 else small
                     keep_best(nodes, node, which, limits, packing, work.found, work.found_gain, n_threads)
-                    settle(state, nodes.gain, node, packing, work.free, work.room)
+                    settle(state, nodes.gain, node, packing, work.free, work.room, shape.keep)
+                    work.counts[0, 2] += np.int64(state[node, SLOT] < 0)
                     if nodes.gain[node] > 0.0:
                         waiting = push(work.heap, waiting, node, nodes, shape.order)
-            elif parent >= 0:
+            elif parent >= 0 and not shape.keep:
                 give_slot(work.free, np.int64(is_wide(state, parent, packing)), state[parent, SLOT])
             work.counts[0, 1] = -1
             if not full and waiting > 0:

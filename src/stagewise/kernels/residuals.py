@@ -12,10 +12,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from stagewise.kernels.jit import kernel
+from stagewise.kernels.grow import columns_of
+from stagewise.kernels.histogram import add_row, clear
+from stagewise.kernels.jit import device, kernel, piece
+from stagewise.kernels.nodes import HOME, LEFT, SLOT, START, STOP, is_wide, smaller_child
 from stagewise.kernels.team import share
 
-__all__ = ["LOAD_SUMS", "load_residuals", "step_residuals"]
+__all__ = ["LOAD_SUMS", "load_residuals", "next_root", "step_residuals"]
 
 LOAD_SUMS = 9
 """Entries a thread of what `load_residuals` finds: the largest size, rows that are nearly 0, the sum, and three sums of
@@ -65,3 +68,71 @@ def step_residuals(tid, n_threads, labels, steps, shift, words, peaks):
         size = abs(word >> shift)
         top = size if size > top else top
     peaks[tid, 0] = top
+
+
+@device
+def add_stepped(pools, wide, slot, q0, q1, step, packing, grad, count):
+    """grad += g + step · n and count += n for the gradients g and numbers of rows n of a histogram's entries q0..q1."""
+    if wide:
+        first, second = pools.grad[slot, q0:q1], pools.hess[slot, q0:q1]
+        mask = (np.int64(1) << packing.count_bits) - np.int64(1)
+        for q in range(q1 - q0):
+            n = second[q] & mask
+            grad[q] += first[q] + step * n
+            count[q] += n
+    else:
+        first = pools.packed[slot, q0:q1]
+        for q in range(q1 - q0):
+            n = first[q] & packing.count_mask
+            grad[q] += (first[q] >> packing.grad_shift) + step * n
+            count[q] += n
+
+
+@device
+def run_down(words, n_bins, factor):
+    """Replace a column's running sums (see `histogram.accumulate`) by its entries, times a factor."""
+    words[255] -= words[n_bins - 1]
+    for b in range(n_bins - 1, 0, -1):
+        words[b] -= words[b - 1]
+    for b in range(n_bins, 255):
+        words[b] = 0
+    for b in range(256):
+        words[b] *= factor
+
+
+@piece
+def is_pair(state, node):
+    """Whether a node's children are leaves that nobody looked at: then its own histogram is still there."""
+    left = state[node, LEFT]
+    return left >= 0 and state[left, LEFT] < 0 and state[left, SLOT] < 0
+
+
+@kernel
+def next_root(tid, n_threads, bins, rows, nodes, n_nodes, steps, packing, pools, root):
+    """The root's histogram after steps[node] was added to the gradients of each leaf: root (2, stride * 256), plain
+    entries, for `Work.root`. All leaves' histograms were kept. Threads divide the columns.
+
+    Two leaves that were never searched have no histograms of their own: their parent's stands for that of the larger
+    one, and the rows of the smaller one bring the difference.
+    """
+    state = nodes.state
+    c0, c1 = columns_of(bins.stride, tid, n_threads)
+    grad, count = root[0, c0 * 256 : c1 * 256], root[1, c0 * 256 : c1 * 256]
+    clear(grad)
+    clear(count)
+    for node in range(n_nodes):
+        heavy = 2 * state[node, LEFT] + 1 - smaller_child(state, node) if is_pair(state, node) else node
+        if heavy != node or (state[node, LEFT] < 0 and state[node, SLOT] >= 0):
+            wide, slot = is_wide(state, node, packing), state[node, SLOT]
+            add_stepped(pools, wide, slot, c0 * 256, c1 * 256, steps[heavy], packing, grad, count)
+    hess_one = (np.int64(1) << packing.count_bits) + np.int64(1)  # a row's second word: 1 in either field
+    for j in range(c0, min(c1, bins.n_bins.shape[0])):
+        run_down(root[0, j * 256 : j * 256 + 256], bins.n_bins[j], np.int64(1))
+        run_down(root[1, j * 256 : j * 256 + 256], bins.n_bins[j], hess_one)
+    fours, width, first = (c1 - c0) >> 2, np.uint64(bins.stride), np.uint64(c0)
+    for node in range(n_nodes):
+        if is_pair(state, node):
+            small = smaller_child(state, node)
+            more, own = steps[small] - steps[2 * state[node, LEFT] + 1 - small], rows[state[small, HOME]]
+            for k in range(state[small, START], state[small, STOP]):
+                add_row(bins.by_row, np.uint64(own[k]) * width + first, more, fours, first * np.uint64(256), root[0])

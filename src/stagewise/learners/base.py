@@ -11,12 +11,13 @@ trees, one that searches along a line takes any of them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 
 from stagewise.kernels.exact import Packing
+from stagewise.kernels.histogram import NO_ROOT
 
 __all__ = ["Fitted", "Learner", "Term", "Working"]
 
@@ -34,6 +35,7 @@ class Working:
     by_weight: bool | None = None  # grad is the loss's own, and hess the weight (True) or the loss's own too (False)
     listed: bool = False  # the arrays hold the rows of the sample alone, in their order
     packed: Packing | None = None  # the backend has them as integers already, and the arrays are empty
+    root: np.ndarray = field(default_factory=lambda: NO_ROOT)  # the histogram of all rows, if it is known
 
     def response(self, index: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         """Target -grad/hess and weight hess of the rows of `index` (all when empty); None: every weight is 1."""

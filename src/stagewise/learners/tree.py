@@ -64,5 +64,5 @@ class TreeLearner:
         packed = w.packed or self.backend.pack(
             w.grad, w.hess, (w.grad_peak, w.hess_peak), w.constant, w.wide, w.by_weight, listed
         )
-        grown = self.backend.grow(packed, index, rest, key, listed)
+        grown = self.backend.grow(packed, index, rest, key, listed, w.root)
         return TreeFit(self.backend, grown, working, rest)
