@@ -338,7 +338,8 @@ def search(bins, nodes, parent, small, big, do_small, do_big, work, limits, pack
                         state[node, GRAD], state[node, HESS] = g, h
                 work.found_gain[tid, which] = scan_columns(
                     pools, wide, slot, c0, end, bins, node, g, h, state[node, STOP] - state[node, START],
-                    limits, packing, work.gains[tid, 0], work.found_gain[tid, which], work.found[tid, which],
+                    limits, packing, work.gains[tid, 0], work.levels[tid], work.found_gain[tid, which],
+                    work.found[tid, which],
                 )  # fmt: skip
                 if limits.any_sets:
                     work.found_gain[tid, which] = scan_subsets(

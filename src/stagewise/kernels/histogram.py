@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stagewise.kernels.bundles import NO_BUNDLES, Bundles
-from stagewise.kernels.jit import device, kernel, never_inline, piece, prefetch, prefetch_near
+from stagewise.kernels.jit import bare, device, kernel, never_inline, piece, prefetch, prefetch_near
 
 __all__ = [
     "Bins",
@@ -182,7 +182,7 @@ def build_share(bins, words, more_words, rows, start, stop, packing, pools, tid)
     )  # fmt: skip
 
 
-@device
+@bare
 def merge_columns(pools, slot, n_threads, c0, c1):
     """The sum of all threads' own histograms, for columns c0..c1, into a slot."""
     never_inline()
@@ -197,7 +197,7 @@ def merge_columns(pools, slot, n_threads, c0, c1):
             hess[q] += own_hess[q]
 
 
-@device
+@bare
 def subtract_columns(pools, packing, parent_wide, parent, small_wide, small, big_wide, big, c0, c1):
     """big = parent - small for columns c0..c1; each histogram packed or wide; big may take the parent's place."""
     never_inline()
@@ -271,7 +271,7 @@ def run_up(words, n_bins):
     words[255] += total
 
 
-@device
+@bare
 def accumulate(pools, wide, slot, n_bins, c0, c1):
     """Turn the histogram in a slot into running sums, as the search wants it, for columns c0..c1.
 

@@ -28,12 +28,15 @@ __all__ = [
     "JIT",
     "atomic_add",
     "atomic_load",
+    "bare",
     "count_below",
+    "counting",
     "cycles",
     "device",
     "float_bits",
     "from_bits",
     "kernel",
+    "merged",
     "multiply_add",
     "never_inline",
     "piece",
@@ -81,6 +84,33 @@ def device(function: F) -> F:
         return function
     # no wrappers for Python: a device function is never called from there
     return numba.njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
+
+
+def bare(function: F) -> F:
+    """A device function that counts no references to arrays, nor does what it calls; it must not make or return any.
+
+    Counting is an indivisible operation for every view of an array: a sixth of the time of the search for a split.
+    """
+    if not JIT:
+        return function
+    options = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "_nrt": False}
+    return numba.njit(nogil=True, error_model="numpy", **options)(function)
+
+
+def merged(function: F) -> F:
+    """A device function that becomes part of its only caller: what does not change there is worked out once."""
+    if not JIT:
+        return function
+    options = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "forceinline": True}
+    return numba.njit(nogil=True, error_model="numpy", **options)(function)
+
+
+def counting(function: F) -> F:
+    """A device function that makes arrays of its own, also when a bare one calls it."""
+    if not JIT:
+        return function
+    options = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "_nrt": True}
+    return numba.njit(nogil=True, error_model="numpy", **options)(function)
 
 
 def piece(function: F) -> F:

@@ -24,7 +24,7 @@ import numpy as np
 from stagewise.kernels.bundles import PLAIN, WITH_MISSING, fill_lefts, left_word, missing_word, owner
 from stagewise.kernels.exact import mix
 from stagewise.kernels.histogram import accumulate, padded
-from stagewise.kernels.jit import device, float_bits, from_bits, kernel, never_inline, piece
+from stagewise.kernels.jit import bare, counting, device, float_bits, from_bits, kernel, merged, never_inline, piece
 from stagewise.kernels.partition import MISSING
 
 __all__ = [
@@ -153,7 +153,7 @@ def beats(g, h, c, least, lightest, count_room, hess_room, whole, G, l2, slack, 
     return np.int64(fits & (d * d > bar * (u * (whole - u))))
 
 
-@device
+@merged
 def may_beat(wide, first, second, n, more, more_second, G, H, C, limits, packing, best):
     """Whether one of the splits that `split_gains` would look at might have a comparison value above `best`.
 
@@ -205,7 +205,7 @@ def noise(G, H, C, packing):
     return (packing.grad_unit * packing.grad_unit + step * step) * C / h if H > 0 else 0.0
 
 
-@device
+@counting
 def nth_hash(key, n_columns, eligible, wanted):
     """The same for many columns: byte by byte, in 8 looks at all hashes instead of 64."""
     never_inline()
@@ -275,16 +275,15 @@ def lay_out(bundles, column, wide, first, second, n, side, limits, key, threshol
                 out[0, k], out[1, k] = 0, 0
 
 
-@device
-def scan_columns(pools, wide, slot, c0, c1, bins, node, G, H, C, limits, packing, gains, best, out):
+@bare
+def scan_columns(pools, wide, slot, c0, c1, bins, node, G, H, C, limits, packing, gains, lefts, best, out):
     """The best split over columns c0..c1, if it is better than `best`: its record goes to `out`; the new best value.
 
-    gains (float64, 256) is scratch.
+    gains (float64, 256) and lefts (int64, 2 x 256 or more) are scratch.
     """
     never_inline()
     bundles, n_features = bins.bundles, limits.tree_columns.shape[0]
     bundled = bundles.column.shape[0] > 0
-    lefts = np.empty((2, 256 if bundled else 1), np.int64)
     key, threshold = limits.key + np.uint64(node), np.uint64(0)
     if limits.max_columns < n_features:
         threshold = column_threshold(key, n_features, limits.tree_columns, limits.max_columns)
@@ -335,7 +334,7 @@ def scan_columns(pools, wide, slot, c0, c1, bins, node, G, H, C, limits, packing
 def best_split(pools, wide, slot, bins, node, totals, limits, packing, gains, out):
     """The best split of one histogram (not yet accumulated), with one thread; its improvement, or -1."""
     G, H, C = totals
-    n_columns = bins.n_bins.shape[0]
+    n_columns, lefts = bins.n_bins.shape[0], np.empty((2, 256), np.int64)
     accumulate(pools, wide, slot, bins.n_bins, 0, n_columns)
-    value = scan_columns(pools, wide, slot, 0, n_columns, bins, node, G, H, C, limits, packing, gains, -1.0, out)
+    value = scan_columns(pools, wide, slot, 0, n_columns, bins, node, G, H, C, limits, packing, gains, lefts, -1.0, out)
     return improvement(value, G, H, limits, packing) if value > 0.0 else -1.0
