@@ -21,6 +21,7 @@ from scipy.interpolate import BSpline
 
 import naive_entries
 import naive_paths
+import naive_residuals
 import naive_shards
 import naive_subsets
 
@@ -940,6 +941,9 @@ TWINS: dict[str, Callable[..., Any]] = {
     "predict.predict_masks": predict,
     "predict.predict_walks": predict,
     "predict.tree_leaves": tree_leaves,
+    "residuals.load_residuals": naive_residuals.load_residuals,
+    "residuals.next_root": naive_residuals.next_root,
+    "residuals.step_residuals": naive_residuals.step_residuals,
     "shap.attribute": naive_paths.shapley,
     "shap.background_words": naive_paths.background_words,
     "shards.add_narrow": naive_shards.add_narrow,

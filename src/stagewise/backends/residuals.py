@@ -7,7 +7,7 @@ import numpy as np
 from stagewise.backends.cpu import CpuBackend
 from stagewise.kernels.exact import Packing
 from stagewise.kernels.histogram import NO_ROOT
-from stagewise.kernels.residuals import LOAD_SUMS, load_residuals, next_root, step_residuals
+from stagewise.kernels.residuals import BUCKETS, LOAD_SUMS, load_residuals, next_root, step_residuals
 
 __all__ = ["ResidualWords"]
 
@@ -30,17 +30,17 @@ class ResidualWords:
             backend._words[:] = 1
             backend._code_labels[:] = len(self._steps) - 1
 
-    def load(self, y: np.ndarray, raw: np.ndarray, least: float) -> np.ndarray:
-        """Words from targets and predictions; (n_threads, LOAD_SUMS) what was found on the way."""
+    def load(self, y: np.ndarray, raw: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Words from targets and predictions; what `load_residuals` finds on the way: sums, and counts by size."""
         backend, packing = self.backend, self.packing
         self.root = NO_ROOT
-        sums = np.zeros((backend.team.n_threads, LOAD_SUMS), np.int64)
-        smallest = np.int64(least * packing.grad_peak * packing.grad_scale)
-        scale, shift = packing.grad_scale, packing.grad_shift
+        threads, coarse = backend.team.n_threads, round(packing.grad_scale * packing.grad_peak).bit_length() - 14
+        sums, counts = np.zeros((threads, LOAD_SUMS), np.int64), np.zeros((threads, BUCKETS), np.int64)
         backend.team.run(
-            load_residuals, y, raw, self.skip, backend.places, scale, shift, smallest, backend._words, sums
-        )
-        return sums
+            load_residuals, y, raw, self.skip, backend.places, packing.grad_scale, packing.grad_shift,
+            np.int64(max(coarse, 0)), backend._words, sums, counts,
+        )  # fmt: skip
+        return sums, counts.sum(axis=0)
 
     def step(self, steps: np.ndarray) -> float:
         """Add an integer to the residuals of each leaf (by node) of the tree that was grown last; the largest size."""

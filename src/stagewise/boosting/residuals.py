@@ -6,9 +6,9 @@ exactly. Growth works on these integers, and a stage does no more to a row than 
 deviance and the next root's histogram follow from the tree (kernels/residuals.py). It is one way for all: on any
 number of threads, from disk, on a cluster.
 
-It does not apply to weights, offsets and samples, nor where a few huge residuals set a unit that is too coarse for the
-others; those cases go the way of every other loss (pairs.py). A fit whose residuals grow beyond the range of the
-integers, to four times the first ones, goes that way from there on.
+It does not apply to weights, offsets and samples, nor where most targets are nearly the same and a few huge ones set
+the unit, too coarse for the others; those cases go the way of every other loss (pairs.py). A fit whose residuals grow
+beyond the range of the integers, to four times the first ones, goes that way from there on.
 """
 
 from __future__ import annotations
@@ -32,9 +32,6 @@ _LARGEST, _SMALLEST = 2.0**400, 2.0**-400  # squares of residuals between these 
 
 _EXACT = 2.0**51
 """Whole numbers up to this size are exact as float64, and so are their sums."""
-
-_FINE_BITS = 19
-"""Where more than half of the residuals are below 2**-19 of the largest one, a unit is too coarse for them."""
 
 
 def residual_packing(y: np.ndarray, start: float, backend: CpuBackend, in_training: np.ndarray) -> Packing | None:
@@ -67,13 +64,14 @@ class Residuals(PairsMaker):
         self._steps: np.ndarray | None = None  # what the last tree adds, by node
 
     def usable(self, raw: np.ndarray) -> bool:
-        """Whether these predictions are multiples of the unit, and the residuals neither too large nor too small."""
+        """Whether these predictions are multiples of the unit, and fine enough for the residuals: no half of
+        the rows may lie within two neighbouring parts of BUCKETS."""
         scaled = raw[0][~self.skip] / self._unit
         off = bool(((np.rint(scaled) != scaled) | (np.abs(scaled) > _EXACT)).any())
         if self.team.reducer.largest(float(off)) > 0.0:
             return False
-        peak, tiny = self._load(raw)
-        return peak <= self._most and 2 * tiny <= self.n_training
+        peak, counts = self._load(raw)
+        return peak <= self._most and 2 * int((counts[1:] + counts[:-1]).max()) <= self.n_training
 
     def __call__(self, raw: np.ndarray, option: np.ndarray, update: Update = NO_UPDATE) -> Pairs:
         if self._exhausted:
@@ -104,14 +102,15 @@ class Residuals(PairsMaker):
             raw[0] = np.where(self.skip, raw[0], own)
         return raw
 
-    def _load(self, raw: np.ndarray) -> tuple[float, int]:
-        """Words from predictions; the largest gradient and how many are nearly 0."""
-        sums = self._words.load(self.y, raw[0], 2.0**-_FINE_BITS / _HEADROOM)
-        total, peak = self.team.reducer.total(sums[:, 1:].sum(axis=0), sums[:, 0].max(keepdims=True).astype(np.float64))
-        tiny, _, *limbs = (int(part) for part in total)
+    def _load(self, raw: np.ndarray) -> tuple[float, np.ndarray]:
+        """Words from predictions; the largest gradient, and how many there are in each part of their range."""
+        sums, counts = self._words.load(self.y, raw[0])
+        largest = sums[:, 0].max(keepdims=True).astype(np.float64)
+        total, peak = self.team.reducer.total(np.concatenate([sums[:, 2:].sum(axis=0), counts]), largest)
+        limbs = [int(part) for part in total[:6]]
         high, mixed, low = (limbs[k] + (limbs[k + 1] << 24) for k in (0, 2, 4))
         self._squares = (high << 40) + (mixed << 21) + low
-        return float(peak[0]), tiny
+        return float(peak[0]), total[6:]
 
 
 _NONE = np.empty((1, 0))

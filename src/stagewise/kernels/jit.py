@@ -87,9 +87,11 @@ def device(function: F) -> F:
 
 
 def bare(function: F) -> F:
-    """A device function that counts no references to arrays, nor does what it calls; it must not make or return any.
+    """A device function that counts no references to arrays, nor does what it calls.
 
-    Counting is an indivisible operation for every view of an array: a sixth of the time of the search for a split.
+    It must not make or return arrays, and what it calls must not return any either (a `piece` may): that is compiled
+    once for all callers, and one that counts would give back what was never taken. Counting is an indivisible operation
+    for every view of an array: a sixth of the time of the search for a split.
     """
     if not JIT:
         return function

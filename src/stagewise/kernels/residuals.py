@@ -18,43 +18,47 @@ from stagewise.kernels.jit import device, kernel, piece
 from stagewise.kernels.nodes import HOME, LEFT, SLOT, START, STOP, is_wide, smaller_child
 from stagewise.kernels.team import share
 
-__all__ = ["LOAD_SUMS", "load_residuals", "next_root", "step_residuals"]
+__all__ = ["BUCKETS", "LOAD_SUMS", "load_residuals", "next_root", "step_residuals"]
 
-LOAD_SUMS = 9
-"""Entries a thread of what `load_residuals` finds: the largest size, rows that are nearly 0, the sum, and three sums of
-products of the halves of a gradient, each in two limbs of 24 bits and the rest."""
+LOAD_SUMS = 8
+"""Entries a thread of what `load_residuals` finds: the largest size, the sum, and three sums of products of the halves
+of a gradient, each in two limbs of 24 bits and the rest."""
+
+BUCKETS = 1 << 14
+"""Parts of the range of gradients, in which rows are counted."""
 
 _CHUNK = 1024
 _HALF = 20  # bits of the low half of a gradient; limbs have 24
 
 
 @kernel
-def load_residuals(tid, n_threads, y, raw, skip, places, scale, shift, least, words, sums):
+def load_residuals(tid, n_threads, y, raw, skip, places, scale, shift, coarse, words, sums, counts):
     """words[row] = packed (raw - y) * scale, with y * scale rounded, and a count of 1; rows of `skip` have 0 for it.
 
     raw * scale are whole numbers. places: where the words of the rows are; empty: in their order. sums[tid] (int64,
-    LOAD_SUMS) gets the largest |g|, the number of g that are not 0 but below `least` in size, Σg, and Σh², Σhl and Σl²
-    with g = h·2**20 + l, low limbs first.
+    LOAD_SUMS) gets the largest |g|, Σg, and Σh², Σhl and Σl² with g = h·2**20 + l, low limbs first; counts[tid] (int64,
+    BUCKETS) the numbers of rows by g >> coarse, with 0 in the middle, without those of `skip`.
     """
     k0, k1 = share(0, y.shape[0], tid, n_threads)
     own, mask, limb = sums[tid], np.int64((1 << _HALF) - 1), np.int64((1 << 24) - 1)
-    placed = places.shape[0] > 0
+    placed, middle = places.shape[0] > 0, np.int64(BUCKETS // 2)
     for a in range(k0, k1, _CHUNK):
         high, mixed, low = np.int64(0), np.int64(0), np.int64(0)
         for i in range(a, min(a + _CHUNK, k1)):
             g = np.int64(0) if skip[i] else np.int64(raw[i] * scale - np.rint(y[i] * scale))
             words[places[i] if placed else i] = (g << shift) + np.int64(1)
+            bucket = min(max((g >> coarse) + middle, np.int64(0)), np.int64(BUCKETS - 1))
+            counts[tid, bucket] += np.int64(not skip[i])
             own[0] = max(own[0], abs(g))
-            own[1] += np.int64((g != 0) & (abs(g) < least))
-            own[2] += g
+            own[1] += g
             h, rest = g >> np.int64(_HALF), g & mask
             high, mixed, low = high + h * h, mixed + h * rest, low + rest * rest
-        own[3] += high & limb
-        own[4] += high >> np.int64(24)
-        own[5] += mixed & limb
-        own[6] += mixed >> np.int64(24)
-        own[7] += low & limb
-        own[8] += low >> np.int64(24)
+        own[2] += high & limb
+        own[3] += high >> np.int64(24)
+        own[4] += mixed & limb
+        own[5] += mixed >> np.int64(24)
+        own[6] += low & limb
+        own[7] += low >> np.int64(24)
 
 
 @kernel

@@ -90,7 +90,7 @@ def unpack(wide, first, second, packing):
     return first >> packing.grad_shift, hess, first & packing.count_mask
 
 
-@device
+@piece
 def running_sums(pools, wide, slot, column, n_bins):
     """A column's running sums (the same array twice when packed), and the words of what is missing in it."""
     base = column * 256
