@@ -9,7 +9,6 @@ import pytest
 
 import stagewise as sw
 from estimators.fingerprint import fingerprint
-from stagewise.backends import cpu
 from stagewise.backends.pace import Pace
 from stagewise.kernels.jit import JIT
 from stagewise.kernels.team import read_cycles
@@ -89,7 +88,7 @@ def test_a_tree_that_was_given_up_is_the_same_tree(monkeypatch):
         given_up.append(called_off)
         note(self, seconds, called_off)
 
-    monkeypatch.setattr(cpu, "_WORK_A_THREAD", 1)
+    monkeypatch.setattr("stagewise.backends.pace._WORK_A_THREAD", 1)
     monkeypatch.setattr(Pace, "deadline", lambda self: 1)
     monkeypatch.setattr(Pace, "note", noted)
     assert fit(2) == alone
@@ -100,6 +99,6 @@ def test_a_tree_that_was_given_up_is_the_same_tree(monkeypatch):
 def test_threads_may_come_and_go_between_trees(monkeypatch):
     alone = fit(1)
     turns = iter([3, 1, 2, 2, 1, 3, 1, 1, 2, 3, 1, 2] * 10)
-    monkeypatch.setattr(cpu, "_WORK_A_THREAD", 1)
+    monkeypatch.setattr("stagewise.backends.pace._WORK_A_THREAD", 1)
     monkeypatch.setattr(Pace, "threads", property(lambda self: next(turns)))
     assert fit(3) == alone

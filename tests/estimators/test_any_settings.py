@@ -124,12 +124,12 @@ def check_case(seed: int, monkeypatch) -> None:
 
 @pytest.mark.parametrize("seed", range(60))
 def test_any_settings(seed, monkeypatch):
-    monkeypatch.setattr(stagewise.backends.cpu, "_WORK_A_THREAD", 1)
+    monkeypatch.setattr("stagewise.backends.pace._WORK_A_THREAD", 1)
     check_case(seed, monkeypatch)
 
 
 @pytest.mark.slow
 def test_many_settings(monkeypatch):
-    monkeypatch.setattr(stagewise.backends.cpu, "_WORK_A_THREAD", 1)
+    monkeypatch.setattr("stagewise.backends.pace._WORK_A_THREAD", 1)
     for seed in range(1000, 3000):
         check_case(seed, monkeypatch)

@@ -148,7 +148,7 @@ def threads(monkeypatch):
             super().__init__(n_threads)
             sizes.append(self.n_threads)
 
-    monkeypatch.setattr(stagewise.backends.cpu, "_WORK_A_THREAD", 1)
+    monkeypatch.setattr("stagewise.backends.pace._WORK_A_THREAD", 1)
     monkeypatch.setattr(stagewise.backends.cpu, "Team", Counted)
     return sizes
 

@@ -9,7 +9,6 @@ import pytest
 import scipy.sparse as sp
 
 import stagewise as sw
-from stagewise.backends import cpu
 from stagewise.data import binning, bundling
 from stagewise.errors import InputError
 
@@ -44,7 +43,7 @@ def file_of(model: Any, path: Any) -> bytes:
 @pytest.fixture
 def many_threads(monkeypatch):
     """Threads for small tables too."""
-    monkeypatch.setattr(cpu, "_WORK_A_THREAD", 1)
+    monkeypatch.setattr("stagewise.backends.pace._WORK_A_THREAD", 1)
 
 
 def unbundled_file(monkeypatch: Any, fit: Any, path: Any) -> bytes:
