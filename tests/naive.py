@@ -482,6 +482,11 @@ def histogram_of_rows(codes: np.ndarray, grad: np.ndarray, hess: np.ndarray, row
     return out
 
 
+def class_roots(codes: np.ndarray, pairs: Sequence[tuple[np.ndarray, np.ndarray]], rows: np.ndarray) -> np.ndarray:
+    """The same for the integer (grad, hess) of each class: (n_classes, n_columns, 256, 3)."""
+    return np.stack([histogram_of_rows(codes, grad, hess, rows) for grad, hess in pairs])
+
+
 # --- split.py --------------------------------------------------------------------------------------------------------
 
 
@@ -940,6 +945,7 @@ TWINS: dict[str, Callable[..., Any]] = {
     "predict.predict_masks": predict,
     "predict.predict_walks": predict,
     "predict.tree_leaves": tree_leaves,
+    "roots.class_roots": class_roots,
     "shap.attribute": naive_paths.shapley,
     "shap.background_words": naive_paths.background_words,
     "shards.add_narrow": naive_shards.add_narrow,

@@ -31,6 +31,10 @@ class Working:
     wide: bool = False  # weights so unequal that narrow integers would lose the light rows
     by_weight: bool | None = None  # grad is the loss's own, and hess the weight (True) or the loss's own too (False)
     listed: bool = False  # the arrays hold the rows of the sample alone, in their order
+    every: tuple[np.ndarray, np.ndarray] | None = (
+        None  # grad and hess of all outputs of the stage, (n_outputs, n_rows),
+    )
+    # hess (n_rows,) if they share it, when these are one of them and the peaks those of all
 
     def response(self, index: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         """Target -grad/hess and weight hess of the rows of `index` (all when empty); None: every weight is 1."""
