@@ -8,6 +8,7 @@ import pytest
 import naive
 from kernels.build import bins_of, every_team, integers, quantized, random_codes
 from stagewise.kernels.exact import packing
+from stagewise.kernels.histogram import PITCH
 from stagewise.kernels.roots import class_roots, root_room
 from stagewise.kernels.team import Team
 
@@ -39,13 +40,14 @@ def check(
     if block is not None:
         chosen = chosen._replace(block=np.int64(block))
     bins, n_columns = bins_of(codes, n_bins), len(n_bins)
-    out = np.full((n_classes, 2, bins.stride * 256), 77, np.int64)
+    out = np.full((n_classes, 2, bins.stride * PITCH), 77, np.int64)
     room = root_room(min(n_rows, stretch), n_threads)
     with Team(n_threads) as team:
         for _ in range(2):  # the room is left as it must be found
             team.run(class_roots, team.gate, bins, rows, len(rows) or n_rows, words, chosen, room, out)
             assert not room.packed.any(), "a thread's room must be left empty"
-    found, bits = out[:, :, : n_columns * 256].reshape(n_classes, 2, n_columns, 256), int(chosen.count_bits)
+    found = out[:, :, : n_columns * PITCH].reshape(n_classes, 2, n_columns, PITCH)[..., :256]
+    bits = int(chosen.count_bits)
     sums = np.stack([found[:, 0], found[:, 1] >> bits, found[:, 1] & ((1 << bits) - 1)], axis=3)
     np.testing.assert_array_equal(sums, expected)
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from stagewise.backends.cpu import CpuBackend
 from stagewise.kernels.exact import Packing
-from stagewise.kernels.histogram import NO_ROOT
+from stagewise.kernels.histogram import NO_ROOT, PITCH
 from stagewise.kernels.reducer import ALONE
 from stagewise.kernels.roots import MOST_CLASSES, class_roots, root_room
 
@@ -47,7 +47,7 @@ class Roots:
         most = len(group_of(0, n_outputs))
         self._words = np.empty((most, len(backend._words)), np.int64)
         self._lost = np.zeros(most, np.int64)
-        self._histograms = np.zeros((most, 2, backend.bins.stride * 256), np.int64)
+        self._histograms = np.zeros((most, 2, backend.bins.stride * PITCH), np.int64)
         self._room = root_room(backend.n_rows, backend.team.n_threads)
         self._index = _NO_ROWS
 

@@ -18,6 +18,7 @@ from stagewise.kernels.bundles import test_of
 from stagewise.kernels.frontier import pop, push
 from stagewise.kernels.histogram import (
     NO_ROOT,
+    PITCH,
     accumulate,
     build_columns,
     build_share,
@@ -109,7 +110,7 @@ class Work(NamedTuple):
     )  # uint16, uint32 (n_rows): the leaf (node number) of each row of a grown tree; others are left alone
     clock: np.ndarray  # int64 (4): cycles that thread 0 spent on histograms, split search, dividing rows; and when
     # several threads give a tree up (0: never), see backends/pace.py
-    root: np.ndarray = NO_ROOT  # int64 (2, stride * 256): the root's wide histogram; empty: built from its rows
+    root: np.ndarray = NO_ROOT  # int64 (2, stride * PITCH): the root's wide histogram; empty: built from its rows
 
 
 @piece
@@ -305,7 +306,7 @@ def build_rest(bins, nodes, parent, small, big, do_small, do_big, work, packing,
 @device
 def totals_of(pools, wide, slot, column, packing):
     """(grad, hess) of a whole node, from any column of its histogram: every row is in one of its bins."""
-    q = column * 256 + 255
+    q = column * PITCH + 255
     first = pools.grad[slot, q] if wide else pools.packed[slot, q]
     g, h, _ = unpack(wide, first, pools.hess[slot, q] if wide else np.int64(0), packing)
     return g, h

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stagewise.kernels.histogram import clear, flush
+from stagewise.kernels.histogram import PITCH, clear, flush
 from stagewise.kernels.jit import add_four, device, kernel, never_inline, piece
 from stagewise.kernels.team import barrier, share
 
@@ -43,7 +43,7 @@ class RootRoom(NamedTuple):
 
     lines: np.ndarray  # int64 (rows of a stretch * 8): the words of a row side by side
     codes: np.ndarray  # uint8 (n_threads, 2, _BLOCK): codes of a block of listed rows, for two columns
-    packed: np.ndarray  # int64 (n_threads, 2, 2048): sums of a block for two columns, zero before and after
+    packed: np.ndarray  # int64 (n_threads, 2, 2304): sums of a block for two columns, zero before and after
     sums: np.ndarray  # int64 (n_threads, 2, _COLUMNS, 2048): wide sums, grad and hess
 
 
@@ -60,7 +60,7 @@ def root_room(n_rows: int, n_threads: int) -> RootRoom:
     return RootRoom(
         lines=_aligned(min(n_rows, _STRETCH) * MOST_CLASSES),
         codes=np.empty((n_threads, 2, _BLOCK), np.uint8),
-        packed=_aligned(n_threads, 2, 256 * MOST_CLASSES),
+        packed=_aligned(n_threads, 2, 288 * MOST_CLASSES),  # columns of few codes do not share a set of the cache
         sums=_aligned(n_threads, 2, _COLUMNS, 256 * MOST_CLASSES),
     )
 
@@ -120,7 +120,7 @@ def take_apart(sums, width, column, out):
     never_inline()
     for k in range(out.shape[0]):
         for part in range(2):
-            own = out[k, part, column * 256 : column * 256 + 256]
+            own = out[k, part, column * PITCH : column * PITCH + 256]
             for b in range(256):
                 own[b] += sums[part, b * width + k]
 
@@ -129,7 +129,7 @@ def take_apart(sums, width, column, out):
 def class_roots(tid, n_threads, gate, bins, rows, n_rows, words, packing, room, out):
     """out[k] = the wide histogram of the given rows (all n_rows when `rows` is empty) with the narrow words of class k.
 
-    words: int64 (n_classes, rows of the table), at most 8 classes; out: int64 (n_classes, 2, stride * 256), grad and
+    words: int64 (n_classes, rows of the table), at most 8 classes; out: int64 (n_classes, 2, stride * PITCH), grad and
     hess words, of which those of padding columns are left alone. Threads divide the columns.
     """
     n_columns, width = bins.n_bins.shape[0], 4 if words.shape[0] <= 4 else 8
@@ -138,7 +138,7 @@ def class_roots(tid, n_threads, gate, bins, rows, n_rows, words, packing, room, 
     packed, sums, block = room.packed[tid], room.sums[tid], min(packing.block, np.int64(_BLOCK))
     for k in range(out.shape[0]):
         for part in range(2):
-            clear(out[k, part, first * 256 : last * 256])
+            clear(out[k, part, first * PITCH : last * PITCH])
     stretch = room.lines.shape[0] // MOST_CLASSES
     for at in range(0, n_rows, stretch):
         end = min(n_rows, at + stretch)
