@@ -483,6 +483,11 @@ def histogram_of_rows(codes: np.ndarray, grad: np.ndarray, hess: np.ndarray, row
     return out
 
 
+def class_roots(codes: np.ndarray, pairs: Sequence[tuple[np.ndarray, np.ndarray]], rows: np.ndarray) -> np.ndarray:
+    """The same for the integer (grad, hess) of each class: (n_classes, n_columns, 256, 3)."""
+    return np.stack([histogram_of_rows(codes, grad, hess, rows) for grad, hess in pairs])
+
+
 # --- split.py --------------------------------------------------------------------------------------------------------
 
 
@@ -944,6 +949,7 @@ TWINS: dict[str, Callable[..., Any]] = {
     "residuals.load_residuals": naive_residuals.load_residuals,
     "residuals.next_root": naive_residuals.next_root,
     "residuals.step_residuals": naive_residuals.step_residuals,
+    "roots.class_roots": class_roots,
     "shap.attribute": naive_paths.shapley,
     "shap.background_words": naive_paths.background_words,
     "shards.add_narrow": naive_shards.add_narrow,

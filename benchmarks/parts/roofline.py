@@ -27,7 +27,7 @@ from stagewise import Dataset
 from stagewise.backends.cpu import CpuBackend
 from stagewise.kernels.exact import packing
 from stagewise.kernels.grow import HISTOGRAM, PARTITION, SPLIT
-from stagewise.kernels.histogram import Pools, histogram_of_rows
+from stagewise.kernels.histogram import PITCH, Pools, histogram_of_rows
 from stagewise.kernels.jit import cycles
 from stagewise.kernels.team import Team
 
@@ -128,7 +128,7 @@ def ceiling(data: Data, threads: int, repeats: int) -> float:
     chosen = packing(1.0, 0.25, n)
 
     def room(slots: int) -> np.ndarray:
-        return np.zeros((slots, bins.stride * 256), np.int64)
+        return np.zeros((slots, bins.stride * PITCH), np.int64)
 
     with Team(threads) as team:
         parts = np.array_split(np.arange(n, dtype=np.uint32), team.n_threads)

@@ -19,7 +19,7 @@ from stagewise.backends.cpu import CpuBackend
 from stagewise.boosting.pairs import NO_UPDATE
 from stagewise.kernels.bundles import NO_BUNDLES
 from stagewise.kernels.exact import Packing, limb_bits, limbs_total, power_above
-from stagewise.kernels.histogram import NO_ROOT, Bins, histogram_of_rows
+from stagewise.kernels.histogram import NO_ROOT, PITCH, Bins, histogram_of_rows
 from stagewise.kernels.jit import JIT
 from stagewise.kernels.leaves import EXPONENTIAL, LOG_RATIO, NEWTON, leaf_quantiles, leaf_sums
 from stagewise.kernels.lookups import walk_sets
@@ -532,13 +532,18 @@ def partitioned(column: np.ndarray, cut: int, missing_left: bool, rows: np.ndarr
     return out
 
 
+def by_column(line: np.ndarray, n_columns: int) -> np.ndarray:
+    """The entries of a histogram as (n_columns, 256)."""
+    return line[: n_columns * PITCH].reshape(n_columns, PITCH)[:, :256]
+
+
 def wide_histogram(backend: CpuBackend, chosen: Packing, rows: np.ndarray) -> np.ndarray:
     """(n_columns, 256, 3): the histogram that the kernel makes of rows, in slot 0 of the backend's room."""
     pools, n_columns = backend._pools, backend.n_columns
     pools.grad[:], pools.hess[:] = 77, 77
     histogram_of_rows(backend.bins, backend._words, backend._more_words, rows, chosen, pools)
     assert not pools.own_packed.any(), "a thread's room must be left empty"
-    grad, more = (line[0, : n_columns * 256].reshape(n_columns, 256) for line in (pools.grad, pools.hess))
+    grad, more = (by_column(line[0], n_columns) for line in (pools.grad, pools.hess))
     bits = int(chosen.count_bits)
     return np.stack([grad, more >> bits, more & ((1 << bits) - 1)], axis=2)
 
@@ -567,7 +572,7 @@ def split_of(
     else:
         pools.packed[0] = 0
         for j in range(n_columns):
-            np.add.at(pools.packed[0], j * 256 + backend.bins.by_column[j, rows].astype(int), backend._words[rows])
+            np.add.at(pools.packed[0], j * PITCH + backend.bins.by_column[j, rows].astype(int), backend._words[rows])
     out = np.full(N_FIELDS, -9, np.int64)
     limits = backend._limits(chosen, np.uint64(key))
     gain = best_split(

@@ -22,6 +22,7 @@ from kernels.build import (
 )
 from stagewise.backends import cpu
 from stagewise.kernels.exact import Packing
+from stagewise.kernels.histogram import PITCH
 from stagewise.kernels.jit import JIT
 
 ALL = np.empty(0, np.uint32)
@@ -255,10 +256,10 @@ def root_of(case: Case, chosen: Packing, stride: int) -> np.ndarray:
     """The wide histogram of all rows, as growth takes it."""
     g, h = integers(case.grad, case.hess, chosen)
     sums = naive.histogram_of_rows(case.codes, g, h, np.arange(len(g)))
-    root = np.zeros((2, stride * 256), np.int64)
-    root[0, : sums[..., 0].size] = sums[..., 0].ravel()
-    root[1, : sums[..., 0].size] = ((sums[..., 1] << int(chosen.count_bits)) + sums[..., 2]).ravel()
-    return root
+    root = np.zeros((2, stride, PITCH), np.int64)
+    root[0, : len(sums), :256] = sums[..., 0]
+    root[1, : len(sums), :256] = (sums[..., 1] << int(chosen.count_bits)) + sums[..., 2]
+    return root.reshape(2, -1)
 
 
 def check_root(case: Case, n_threads: int, block: int | None = None, **params: Any) -> None:

@@ -10,6 +10,7 @@ from stagewise import Dataset
 from stagewise.backends.cpu import CpuBackend
 from stagewise.backends.residuals import ResidualWords
 from stagewise.boosting.residuals import residual_packing
+from stagewise.kernels.histogram import PITCH
 from stagewise.kernels.jit import JIT
 from stagewise.kernels.residuals import BUCKETS, LOAD_SUMS, load_residuals, step_residuals
 from stagewise.params import TreeParams
@@ -99,5 +100,5 @@ def test_the_next_root_follows_from_the_leaves(threads, params, wide):
         assert (backend._words >> packing.grad_shift).tolist() == after
         codes = data.bins.by_column.T
         expected = naive.TWINS["residuals.next_root"](codes, after, int(packing.count_bits))
-        got = words.root.reshape(2, -1, 256)[:, : codes.shape[1]]
+        got = words.root.reshape(2, -1, PITCH)[:, : codes.shape[1], :256]
         np.testing.assert_array_equal(got, expected)

@@ -7,6 +7,7 @@ import pytest
 
 import naive_shards
 from kernels.build import backend_of, bins_of, every_team, integers, pack, random_case, run
+from stagewise.kernels.histogram import PITCH
 from stagewise.kernels.nodes import GRAD, HESS, START, STOP, Nodes
 from stagewise.kernels.shards import (
     add_narrow,
@@ -62,7 +63,7 @@ def test_histograms_of_some_nodes(n_threads, wide):
     with backend_of(case, n_threads) as backend:
         chosen = pack(backend, case, 7)
         grad, hess = integers(case.grad, case.hess, chosen)
-        size = backend.bins.stride * 256
+        size = backend.bins.stride * PITCH
         rows = np.stack([rng.permutation(80), rng.permutation(80)]).astype(np.uint32)
         parts = np.array([[0, 30, 0], [10, 80, 1], [5, 5, 0]], np.int64)
         out = np.ones((2, 3, size), np.int64)
@@ -72,7 +73,7 @@ def test_histograms_of_some_nodes(n_threads, wide):
         )
         assert not packed.any()
     bits = int(chosen.count_bits)
-    entries = np.arange(3 * 256)
+    entries = (np.arange(3)[:, None] * PITCH + np.arange(256)).ravel()
     narrow, back = np.empty((3, 3 * len(entries)), np.int32), np.zeros((2, 3, size), np.int64)
     assert to_narrow(out[0], out[1], entries, chosen.count_bits, narrow) == (not wide)
     if not wide:
@@ -80,13 +81,13 @@ def test_histograms_of_some_nodes(n_threads, wide):
         add_narrow(narrow, entries, chosen.count_bits, back[0], back[1], np.arange(3))
     for p, (start, stop, line) in enumerate(parts.tolist()):
         slow = naive_shards.build_nodes(case.codes, grad, hess, rows[line, start:stop]).reshape(-1, 3)
-        got = np.column_stack([out[0, p], out[1, p] >> bits, out[1, p] & ((1 << bits) - 1)])[: 3 * 256]
+        got = np.column_stack([out[0, p], out[1, p] >> bits, out[1, p] & ((1 << bits) - 1)])[entries]
         np.testing.assert_array_equal(got, slow)
         if not wide:
             lines = narrow.reshape(3, 3, -1)[:, p].T
             assert [naive_shards.to_narrow(*map(int, row)) for row in slow] == [tuple(row) for row in lines.tolist()]
             twice = [naive_shards.add_narrow([tuple(row)] * 2) for row in lines.tolist()]
-            sums = np.column_stack([back[0, p], back[1, p] >> bits, back[1, p] & ((1 << bits) - 1)])[: 3 * 256]
+            sums = np.column_stack([back[0, p], back[1, p] >> bits, back[1, p] & ((1 << bits) - 1)])[entries]
             assert [tuple(row) for row in sums.tolist()] == twice
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from stagewise.kernels.exact import Packing
 from stagewise.kernels.grow import Work
+from stagewise.kernels.histogram import PITCH
 from stagewise.kernels.nodes import DEPTH, GRAD, HESS, LEFT, SLOT, START, STOP, Nodes
 from stagewise.kernels.shards import (
     build_nodes,
@@ -84,7 +85,7 @@ class Growth:
         """Histograms of some nodes, summed over all members, into these slots."""
         backend = self.backend
         if backend._built.shape[1] < len(built):
-            backend._built = np.empty((2, len(built), backend.bins.stride * 256), np.int64)
+            backend._built = np.empty((2, len(built), backend.bins.stride * PITCH), np.int64)
         grad, hess = backend._built[:, : len(built)]
         parts = np.array([self.place[node] for node in built], np.int64)
         backend.team.run(

@@ -6,7 +6,7 @@ import numpy as np
 
 from stagewise.backends.cpu import CpuBackend
 from stagewise.kernels.exact import Packing
-from stagewise.kernels.histogram import NO_ROOT
+from stagewise.kernels.histogram import NO_ROOT, PITCH
 from stagewise.kernels.residuals import BUCKETS, LOAD_SUMS, load_residuals, next_root, step_residuals
 
 __all__ = ["ResidualWords"]
@@ -20,7 +20,7 @@ class ResidualWords:
     def __init__(self, backend: CpuBackend, packing: Packing, skip: np.ndarray) -> None:
         self.backend, self.packing, self.skip = backend, packing, skip
         self._steps = np.zeros(2 * backend.max_leaves + 2, np.int64)
-        size = backend.bins.stride * 256
+        size = backend.bins.stride * PITCH
         self.root, self._next = NO_ROOT, np.empty((2, size), np.int64)
         # leaves' histograms are added up in the time of so many rows a leaf
         worth = backend.n_training > _ROWS_A_LEAF * backend.max_leaves

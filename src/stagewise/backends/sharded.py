@@ -21,7 +21,7 @@ from stagewise.backends.growth import Growth
 from stagewise.backends.wire import Wire
 from stagewise.data.shard import Shard
 from stagewise.kernels.exact import Packing, power_above
-from stagewise.kernels.histogram import NO_ROOT, Bins, Pools
+from stagewise.kernels.histogram import NO_ROOT, PITCH, Bins, Pools
 from stagewise.kernels.leaves import leaf_sums
 from stagewise.kernels.nodes import STOP
 from stagewise.kernels.shards import (
@@ -71,7 +71,7 @@ class ShardedBackend(CpuBackend):
 
     def _make_room(self) -> None:
         super()._make_room()
-        size, threads, reducer = self.bins.stride * 256, self.team.n_threads, self.reducer
+        size, threads, reducer = self.bins.stride * PITCH, self.team.n_threads, self.reducer
         slots = min(2 * self.max_leaves + 2, max(6, _POOL_BYTES // (size * 16)))
         if self.params.growth == "symmetric":
             slots = self.max_leaves + 2

@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 from stagewise.kernels.exact import Packing
-from stagewise.kernels.histogram import Pools
+from stagewise.kernels.histogram import PITCH, Pools
 from stagewise.kernels.reducer import Reducer
 from stagewise.kernels.shards import add_narrow, to_narrow
 
@@ -20,7 +20,7 @@ class Wire:
     def __init__(self, reducer: Reducer, n_bins: np.ndarray, ends: list[int] | None) -> None:
         self.reducer = reducer
         columns = [
-            np.append(j * 256 + np.arange(n, dtype=np.int64), j * 256 + 255) for j, n in enumerate(n_bins.tolist())
+            np.append(j * PITCH + np.arange(n, dtype=np.int64), j * PITCH + 255) for j, n in enumerate(n_bins.tolist())
         ]
         bounds = [(0, len(columns))] * reducer.size if ends is None else list(pairwise(ends))
         none = np.empty(0, np.int64)
@@ -28,10 +28,10 @@ class Wire:
         self.same = ends is None
         self._rooms: dict[tuple[int, int], np.ndarray] = {}
         self._turn = 0
-        self.first = bounds[reducer.rank][0] * 256 if bounds[reducer.rank][0] < bounds[reducer.rank][1] else -1
+        self.first = bounds[reducer.rank][0] * PITCH if bounds[reducer.rank][0] < bounds[reducer.rank][1] else -1
 
     def add_up(self, grad: np.ndarray, hess: np.ndarray, packing: Packing, pools: Pools, slots: np.ndarray) -> None:
-        """Put Σ over the members of wide histograms (n, stride * 256) into slots of the pools, for our own columns."""
+        """Put Σ over the members of wide histograms (n, stride * PITCH) into slots of the pools, for own columns."""
         own = self.entries[self.reducer.rank]
         for slot, more, words in zip(slots.tolist(), grad, hess, strict=True):
             pools.grad[slot], pools.hess[slot] = more, words
@@ -63,7 +63,7 @@ class Wire:
         totals = np.zeros(2, np.int64)
         if self.first >= 0:
             bins = self.entries[self.reducer.rank]
-            bins = bins[bins < self.first + 256]
+            bins = bins[bins < self.first + PITCH]
             totals[:] = pools.grad[slot, bins].sum(), pools.hess[slot, bins].sum()
         if not self.same and self.reducer.size > 1:
             parts = self.reducer.gather(totals)

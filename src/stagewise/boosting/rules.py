@@ -85,7 +85,10 @@ class Rule:
         weight = self.targets.weight
         hess = weight if len(weight) else pairs.hess[output]
         peak, by_weight = 1.0 if self.targets.plain else self._weight_peak, len(weight) > 0
-        return Working(pairs.grad[output], hess, pairs.grad_peak, peak, self.targets.plain, self._wide, by_weight)
+        return Working(
+            pairs.grad[output], hess, pairs.grad_peak, peak, self.targets.plain, self._wide, by_weight,
+            every=(pairs.grad, weight if by_weight else pairs.hess),
+        )  # fmt: skip
 
 
 class LeafRule(Rule):
@@ -140,4 +143,5 @@ class NewtonRule(LeafRule):
         peaks = pairs.grad_peak, pairs.hess_peak
         if pairs.weight is not None:
             return Working(pairs.grad[output], pairs.hess[output], *peaks, False, self._wide, listed=True)
-        return Working(pairs.grad[output], pairs.hess[output], *peaks, False, self._wide, by_weight=False)
+        every = pairs.grad, pairs.hess
+        return Working(pairs.grad[output], pairs.hess[output], *peaks, False, self._wide, False, every=every)

@@ -18,6 +18,7 @@ from stagewise.kernels.bundles import test_of
 from stagewise.kernels.frontier import pop, push
 from stagewise.kernels.histogram import (
     NO_ROOT,
+    PITCH,
     accumulate,
     build_columns,
     build_share,
@@ -74,8 +75,10 @@ _COLUMNS = 64
 """Columns whose histograms are built and searched together: those of a node and its children fit into a second-level
 cache. With 1,000 columns at once the histograms alone took 2.6 times as long as they should."""
 
-_WIDE_TABLE = 256
-"""Columns from which on threads divide the columns even of large nodes: their own copies would not fit into a cache."""
+_WIDE_TABLE, _WIDE_PART = 256, 32
+"""Columns, and columns for each thread, from which on threads divide the columns even of large nodes: their own copies
+would not fit into a cache. (Two threads, a node of 32,000 rows: with 50 columns 0.53 ms when they divide the rows and
+0.60 when they divide the columns, with 64 columns 0.87 and 0.84, with 100 columns 1.38 and 0.98.)"""
 
 
 class Shape(NamedTuple):
@@ -109,7 +112,7 @@ class Work(NamedTuple):
     )  # uint16, uint32 (n_rows): the leaf (node number) of each row of a grown tree; others are left alone
     clock: np.ndarray  # int64 (4): cycles that thread 0 spent on histograms, split search, dividing rows; and when
     # several threads give a tree up (0: never), see backends/pace.py
-    root: np.ndarray = NO_ROOT  # int64 (2, stride * 256): the root's wide histogram; empty: built from its rows
+    root: np.ndarray = NO_ROOT  # int64 (2, stride * PITCH): the root's wide histogram; empty: built from its rows
 
 
 @piece
@@ -247,7 +250,8 @@ def partition_node(bins, nodes, node, work, tid, n_threads):
 @piece
 def shares_rows(bins, state, node, packing, n_threads):
     """Whether the threads divide a node's rows among them for its histogram; otherwise they divide the columns."""
-    return n_threads > 1 and bins.stride <= _WIDE_TABLE and state[node, STOP] - state[node, START] > packing.block
+    narrow = bins.stride < min(_WIDE_TABLE, _WIDE_PART * n_threads)
+    return n_threads > 1 and narrow and state[node, STOP] - state[node, START] > packing.block
 
 
 @piece
@@ -305,7 +309,7 @@ def build_rest(bins, nodes, parent, small, big, do_small, do_big, work, packing,
 @device
 def totals_of(pools, wide, slot, column, packing):
     """(grad, hess) of a whole node, from any column of its histogram: every row is in one of its bins."""
-    q = column * 256 + 255
+    q = column * PITCH + 255
     first = pools.grad[slot, q] if wide else pools.packed[slot, q]
     g, h, _ = unpack(wide, first, pools.hess[slot, q] if wide else np.int64(0), packing)
     return g, h

@@ -26,6 +26,7 @@ from stagewise.kernels.cache import KernelFile, announce
 
 __all__ = [
     "JIT",
+    "add_four",
     "atomic_add",
     "atomic_load",
     "bare",
@@ -239,6 +240,23 @@ if JIT:
         return types.int64(array, types.int64, array.dtype), codegen
 
     @intrinsic
+    def add_four(typing, out, index, words, place):
+        """out[index : index + 4] += words[place : place + 4], int64: one vector of 256 bits, or two of 128.
+
+        (A loop of four is only made into vectors where the compiler can prove that the arrays do not overlap.)
+        """
+
+        def codegen(context, builder, sig, args):
+            vector = ir.VectorType(ir.IntType(64), 4).as_pointer()
+            out, words = (
+                builder.bitcast(_pointer(context, builder, sig.args[k], *args[k : k + 2]), vector) for k in (0, 2)
+            )
+            builder.store(builder.add(builder.load(out, align=8), builder.load(words, align=8)), out, align=8)
+            return context.get_dummy_value()
+
+        return types.void(out, types.uint64, words, types.uint64), codegen
+
+    @intrinsic
     def never_inline(typing):
         """Keep the function that says this out of its callers: a long helper with several callers is compiled once."""
 
@@ -298,6 +316,9 @@ else:
 
     def count_below(array, index, value):
         return int((array[index : index + 16] < value).sum())
+
+    def add_four(out, index, words, place):
+        out[int(index) : int(index) + 4] += words[int(place) : int(place) + 4]
 
     def never_inline():
         return None

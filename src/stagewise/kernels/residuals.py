@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from stagewise.kernels.grow import columns_of
-from stagewise.kernels.histogram import add_row, clear
+from stagewise.kernels.histogram import PITCH, add_row, clear
 from stagewise.kernels.jit import device, kernel, piece
 from stagewise.kernels.nodes import HOME, LEFT, SLOT, START, STOP, is_wide, smaller_child
 from stagewise.kernels.team import share
@@ -113,7 +113,7 @@ def is_pair(state, node):
 
 @kernel
 def next_root(tid, n_threads, bins, rows, nodes, n_nodes, steps, packing, pools, root):
-    """The root's histogram after steps[node] was added to the gradients of each leaf: root (2, stride * 256), plain
+    """The root's histogram after steps[node] was added to the gradients of each leaf: root (2, stride * PITCH), plain
     entries, for `Work.root`. All leaves' histograms were kept. Threads divide the columns.
 
     Two leaves that were never searched have no histograms of their own: their parent's stands for that of the larger
@@ -121,22 +121,22 @@ def next_root(tid, n_threads, bins, rows, nodes, n_nodes, steps, packing, pools,
     """
     state = nodes.state
     c0, c1 = columns_of(bins.stride, tid, n_threads)
-    grad, count = root[0, c0 * 256 : c1 * 256], root[1, c0 * 256 : c1 * 256]
+    grad, count = root[0, c0 * PITCH : c1 * PITCH], root[1, c0 * PITCH : c1 * PITCH]
     clear(grad)
     clear(count)
     for node in range(n_nodes):
         heavy = 2 * state[node, LEFT] + 1 - smaller_child(state, node) if is_pair(state, node) else node
         if heavy != node or (state[node, LEFT] < 0 and state[node, SLOT] >= 0):
             wide, slot = is_wide(state, node, packing), state[node, SLOT]
-            add_stepped(pools, wide, slot, c0 * 256, c1 * 256, steps[heavy], packing, grad, count)
+            add_stepped(pools, wide, slot, c0 * PITCH, c1 * PITCH, steps[heavy], packing, grad, count)
     hess_one = (np.int64(1) << packing.count_bits) + np.int64(1)  # a row's second word: 1 in either field
     for j in range(c0, min(c1, bins.n_bins.shape[0])):
-        run_down(root[0, j * 256 : j * 256 + 256], bins.n_bins[j], np.int64(1))
-        run_down(root[1, j * 256 : j * 256 + 256], bins.n_bins[j], hess_one)
+        run_down(root[0, j * PITCH : j * PITCH + 256], bins.n_bins[j], np.int64(1))
+        run_down(root[1, j * PITCH : j * PITCH + 256], bins.n_bins[j], hess_one)
     fours, width, first = (c1 - c0) >> 2, np.uint64(bins.stride), np.uint64(c0)
     for node in range(n_nodes):
         if is_pair(state, node):
             small = smaller_child(state, node)
             more, own = steps[small] - steps[2 * state[node, LEFT] + 1 - small], rows[state[small, HOME]]
             for k in range(state[small, START], state[small, STOP]):
-                add_row(bins.by_row, np.uint64(own[k]) * width + first, more, fours, first * np.uint64(256), root[0])
+                add_row(bins.by_row, np.uint64(own[k]) * width + first, more, fours, first * np.uint64(PITCH), root[0])

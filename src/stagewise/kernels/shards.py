@@ -11,7 +11,7 @@ import numpy as np
 
 from stagewise.kernels.bundles import test_of
 from stagewise.kernels.grow import columns_of, keep_best
-from stagewise.kernels.histogram import accumulate, add_blocks, clear, subtract_columns
+from stagewise.kernels.histogram import PITCH, accumulate, add_blocks, clear, subtract_columns
 from stagewise.kernels.jit import kernel
 from stagewise.kernels.leaves import key_value, ordered_key
 from stagewise.kernels.nodes import GRAD, HESS, SLOT, START, STOP, add_children
@@ -93,12 +93,12 @@ def divide_nodes(tid, n_threads, gate, bins, rows, jobs, splits, sides, counts):
 def build_nodes(tid, n_threads, bins, words, more_words, rows, parts, packing, packed, grad, hess):
     """grad[p], hess[p] = the wide histogram of rows parts[p, 0] .. parts[p, 1] of line parts[p, 2].
 
-    Threads divide the columns. packed: int64 (n_threads, stride * 256), zero before and after.
+    Threads divide the columns. packed: int64 (n_threads, stride * PITCH), zero before and after.
     """
     c0, c1 = columns_of(bins.stride, tid, n_threads)
     for p in range(parts.shape[0]):
-        clear(grad[p, c0 * 256 : c1 * 256])
-        clear(hess[p, c0 * 256 : c1 * 256])
+        clear(grad[p, c0 * PITCH : c1 * PITCH])
+        clear(hess[p, c0 * PITCH : c1 * PITCH])
         add_blocks(
             bins, words, more_words, rows[parts[p, 2]], parts[p, 0], parts[p, 1], c0, c1, packing, packed[tid],
             grad[p], hess[p],

@@ -23,7 +23,7 @@ import numpy as np
 
 from stagewise.kernels.bundles import PLAIN, WITH_MISSING, fill_lefts, left_word, missing_word, owner
 from stagewise.kernels.exact import mix
-from stagewise.kernels.histogram import accumulate, padded
+from stagewise.kernels.histogram import PITCH, accumulate, padded
 from stagewise.kernels.jit import bare, counting, device, float_bits, from_bits, kernel, merged, never_inline, piece
 from stagewise.kernels.partition import MISSING
 
@@ -93,7 +93,7 @@ def unpack(wide, first, second, packing):
 @piece
 def running_sums(pools, wide, slot, column, n_bins):
     """A column's running sums (the same array twice when packed), and the words of what is missing in it."""
-    base = column * 256
+    base = column * PITCH
     if wide:
         first, second = pools.grad[slot, base : base + 256], pools.hess[slot, base : base + 256]
         return first, second, first[MISSING] - first[n_bins - 1], second[MISSING] - second[n_bins - 1]

@@ -36,6 +36,10 @@ class Working:
     listed: bool = False  # the arrays hold the rows of the sample alone, in their order
     packed: Packing | None = None  # the backend has them as integers already, and the arrays are empty
     root: np.ndarray = field(default_factory=lambda: NO_ROOT)  # the histogram of all rows, if it is known
+    every: tuple[np.ndarray, np.ndarray] | None = (
+        None  # grad and hess of all outputs of the stage, (n_outputs, n_rows),
+    )
+    # hess (n_rows,) if they share it, when these are one of them and the peaks those of all
 
     def response(self, index: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         """Target -grad/hess and weight hess of the rows of `index` (all when empty); None: every weight is 1."""

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from stagewise.backends.cpu import CpuBackend, Grown
-from stagewise.kernels.exact import power_above, stream_key
+from stagewise.backends.roots import Roots, together_pays
+from stagewise.kernels.exact import Packing, packing, power_above, stream_key
+from stagewise.kernels.histogram import NO_ROOT
 from stagewise.kernels.pairs import Update
 from stagewise.learners.base import Working
 from stagewise.losses.base import Loss
@@ -56,13 +58,29 @@ class TreeLearner:
 
     def __init__(self, backend: CpuBackend, seed: int, n_outputs: int = 1) -> None:
         self.backend, self.seed, self.outputs = backend, seed, range(n_outputs)
+        self._roots: Roots | None = None
 
     def fit(self, working: Working, index: np.ndarray, rest: np.ndarray | None, stage: int, output: int) -> TreeFit:
         """The tree's structure, grown on the rows of `index`."""
         w = working
         key, listed = stream_key(self.seed, _PURPOSE, stage, output), index if w.listed else _NO_ROWS
-        packed = w.packed or self.backend.pack(
-            w.grad, w.hess, (w.grad_peak, w.hess_peak), w.constant, w.wide, w.by_weight, listed
-        )
-        grown = self.backend.grow(packed, index, rest, key, listed, w.root)
+        packed, root = self._packed(working, index, listed, output)
+        grown = self.backend.grow(packed, index, rest, key, listed, root)
         return TreeFit(self.backend, grown, working, rest)
+
+    def _packed(
+        self, working: Working, index: np.ndarray, listed: np.ndarray, output: int
+    ) -> tuple[Packing, np.ndarray]:
+        """How the pairs are packed in the backend now, and the histogram of the root if it is there."""
+        w, backend = working, self.backend
+        if w.packed is not None:
+            return w.packed, w.root
+        peaks = w.grad_peak, w.hess_peak
+        if w.every is not None and not w.wide and together_pays(backend, len(self.outputs)):
+            if self._roots is None:
+                self._roots = Roots(backend, len(self.outputs))
+            chosen = packing(*peaks, backend.n_training, constant_hess=w.constant)
+            root = self._roots(*w.every, chosen, index, output)
+            if root is not None:
+                return chosen, root
+        return backend.pack(w.grad, w.hess, peaks, w.constant, w.wide, w.by_weight, listed), NO_ROOT
