@@ -10,7 +10,7 @@ import numpy as np
 
 from stagewise.backends.pace import Pace
 from stagewise.data.dataset import padded_cuts
-from stagewise.kernels.draw import gather_bins, scatter_words
+from stagewise.kernels.draw import scatter_words
 from stagewise.kernels.exact import Packing, hash_values, limb_bits, packing, power_above
 from stagewise.kernels.frontier import LEAFWISE, LEVELWISE
 from stagewise.kernels.grow import DEADLINE, Shape, Work, grow
@@ -22,6 +22,7 @@ from stagewise.kernels.nodes import Nodes
 from stagewise.kernels.pairs import Update, quantize
 from stagewise.kernels.predict import add_tree_binned, label_binned
 from stagewise.kernels.reducer import ALONE, Reducer
+from stagewise.kernels.sample import NO_SAMPLE, Sample
 from stagewise.kernels.split import N_FIELDS, Limits
 from stagewise.kernels.symmetric import grow_symmetric
 from stagewise.kernels.team import Team
@@ -146,7 +147,8 @@ class CpuBackend:
         # unsigned: a signed index is checked for being negative, which doubles the time of the sums by label
         self.labels = np.empty(self.n_rows, np.uint16 if 2 * leaves < 2**16 else np.uint32)
         self._sample_labels = np.empty(0, self.labels.dtype)
-        self._sample_room = np.empty((2, 0), np.uint8)
+        self._sample_room = (np.empty(0, np.uint8), np.empty(0, np.uint8))
+        self._listed, self._in_sample = _NO_ROWS, NO_SAMPLE
         self._code_labels = np.zeros(self._n_codes, self.labels.dtype) if len(self.places) else self.labels
         self._scratch = (
             np.zeros((threads, 3, 256)), np.zeros((threads, 2, N_FIELDS), np.int64), np.zeros((threads, 8)),
@@ -230,14 +232,16 @@ class CpuBackend:
         """
         params, bins, where, labels = self.params, self.bins, self._place(index), self._code_labels
         n_rows, self._adopted = len(where) or self.n_rows, False
+        sample = NO_SAMPLE
         if len(listed):
-            bins, labels, where = self._sample(where), self._sample_labels, _NO_ROWS
+            bins, sample = self._sample(listed)
+            labels, where = self._sample_labels, _NO_ROWS
         elif not self._in_order:  # sums do not depend on it, but kernels take rows to be ascending
             where = np.sort(where)
         nodes, shape = self._nodes, self._shape()
         work = Work(
             self._rows, self._words, self._more_words, *self._scratch, self._free, self._room, self._heap,
-            self.team.gate, labels, self.clock,
+            self.team.gate, labels, self.clock, sample,
         )  # fmt: skip
         function = grow_symmetric if params.growth == "symmetric" else grow
         limits, n_nodes = self._limits(chosen, key), -1
@@ -254,22 +258,23 @@ class CpuBackend:
         grown = self._harvest(n_nodes, chosen)
         return replace(grown, listed=listed, placed=len(self.places) > 0) if len(listed) or len(self.places) else grown
 
-    def _sample(self, where: np.ndarray) -> Bins:
-        """The codes of some rows as a table of their own, good until the next one.
-
-        Growth visits every row several times, and in a table of three rows of ten most of what a cache line brings
-        along is of no use: it takes 12.8 instead of 16.7 ms a tree at 1 M × 28, and copying takes about as much back.
-        """
-        n, stride = len(where), self.bins.stride
-        if len(self._sample_room[0]) < n * stride:
-            self._sample_room = np.empty((2, (n + n // 16) * stride), np.uint8)
-        by_row = self._sample_room[0, : n * stride]
-        by_column = self._sample_room[1, : n * stride].reshape(stride, n)
-        fours = (self.bins.by_row.view(np.uint32), by_row.view(np.uint32))
-        self.team.run(gather_bins, where, stride // 4, *fours, by_column)
-        if len(self._sample_labels) < n:
-            self._sample_labels = np.empty(n + n // 16, self.labels.dtype)
-        return self.bins._replace(by_row=by_row, by_column=by_column[: self.n_columns])
+    def _sample(self, listed: np.ndarray) -> tuple[Bins, Sample]:
+        """Some rows as a table of their own, good until other rows are asked for: growth fetches their codes."""
+        if listed is not self._listed:
+            n, stride, columns = len(listed), self.bins.stride, len(self.bins.n_bins)
+            if len(self._sample_labels) < n:
+                room = n + n // 16
+                self._sample_labels = np.empty(room, self.labels.dtype)
+                self._sample_room = (np.empty(room * stride, np.uint8), np.empty(room * columns, np.uint8))
+            by_row, by_column = self._sample_room[0][: n * stride], self._sample_room[1][: n * columns]
+            self._listed, self._in_sample = listed, Sample(
+                index=self._place(listed),
+                codes=self.bins.by_row.view(np.uint32),
+                by_row=by_row.view(np.uint32),
+                columns=by_column.reshape(columns, n),
+                ready=np.zeros(columns + 1, np.uint8),
+            )  # fmt: skip
+        return self.bins._replace(by_row=self._in_sample.by_row.view(np.uint8)), self._in_sample
 
     def _place(self, index: np.ndarray) -> np.ndarray:
         """Where the codes of rows are; empty: all of them, as they lie."""
@@ -425,8 +430,7 @@ class CpuBackend:
         shape = (tree.feature, tree.cut, tree.missing_left, tree.left)
         many = 4 * n_rest > self._n_codes and not self._adopted  # bins know nothing of an adopted tree
         if many and n_leaves <= MOST_LEAVES and len(tree.subset) == 0:
-            keeps = np.empty((self.team.n_threads, tree.n_nodes + 3), np.uint32 if n_leaves <= 32 else np.uint64)
-            self.team.run(label_all, self.bins, *shape, keeps, self._code_labels)
+            self.team.run(label_all, self.bins, *shape, self._code_labels)
         else:
             rest = np.arange(n_rest, dtype=np.uint32) if rest is None else rest
             self.team.run(label_binned, self.bins, self._place(rest), *shape, tree.subset, tree.sets, self._code_labels)

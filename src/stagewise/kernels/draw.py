@@ -15,14 +15,13 @@ from stagewise.kernels.jit import float_bits, kernel
 from stagewise.kernels.pairs import CHUNK, largest, pack_rows, widen_rows
 from stagewise.kernels.team import barrier, share
 
-__all__ = ["ABSENT", "CODES", "draw_rows", "gather_bins", "gather_pairs", "scatter_words", "score_codes"]
+__all__ = ["ABSENT", "CODES", "draw_rows", "gather_pairs", "scatter_words", "score_codes"]
 
 CODES = 8192
 ABSENT = 0
 """The code of rows that take no part in training."""
 
 _SHIFT = 44
-_ROWS = 128
 _TOP = np.int64((0x3FF0000000000000 >> _SHIFT) - (CODES - 1))  # a score of 1 has the last code
 
 
@@ -107,28 +106,6 @@ def gather_pairs(tid, n_threads, index, factor, grad, hess, weight, out_grad, ou
             peaks[tid, 0], peaks[tid, 1] = largest(own_grad, peaks[tid, 0]), largest(own_hess, peaks[tid, 1])
         for k in range(b - a):
             out_weight[a + k] = weight[rows[k]] * times[k] if weighted else times[k]
-
-
-@kernel
-def gather_bins(tid, n_threads, index, fours, codes, by_row, by_column):
-    """The codes of the listed rows as a table of their own, row by row and column by column.
-
-    codes, by_row: four codes a word (uint32), `fours` words a row. by_column: uint8 (4 · fours, len(index)).
-    """
-    k0, k1 = share(0, index.shape[0], tid, n_threads)
-    width, block = np.uint64(fours), np.empty((fours, _ROWS), np.uint32)
-    for a in range(k0, k1, _ROWS):
-        n = min(_ROWS, k1 - a)
-        for k in range(n):
-            p, to = np.uint64(index[a + k]) * width, np.uint64(a + k) * width
-            for q in range(fours):
-                four = codes[p + np.uint64(q)]
-                by_row[to + np.uint64(q)] = four
-                block[q, k] = four
-        for c in range(4 * fours):  # a byte of each word, in vectors
-            four, shift, own = block[c >> 2], np.uint32(8 * (c & 3)), by_column[c, a : a + n]
-            for k in range(n):
-                own[k] = np.uint8((four[k] >> shift) & np.uint32(255))
 
 
 @kernel

@@ -40,6 +40,7 @@ from stagewise.kernels.partition import (
     divide_sides,
     divide_sides_backward,
 )
+from stagewise.kernels.sample import NO_SAMPLE, Sample, copy_rows, fetch_codes, sample_share
 from stagewise.kernels.split import (
     BIN,
     COLUMN,
@@ -99,6 +100,7 @@ class Work(NamedTuple):
     )  # uint16, uint32 (n_rows): the leaf (node number) of each row of a grown tree; others are left alone
     clock: np.ndarray  # int64 (4): cycles that thread 0 spent on histograms, split search, dividing rows; and when
     # several threads give a tree up (0: never), see backends/pace.py
+    sample: Sample = NO_SAMPLE
 
 
 @piece
@@ -197,14 +199,17 @@ def partition_node(bins, nodes, node, work, tid, n_threads):
     place, shift, bound = test_of(
         bins.bundles, nodes.split[node, COLUMN], nodes.split[node, BIN], nodes.split[node, MISSING_LEFT] == 1
     )
-    column = bins.by_column[place]
+    column, off = bins.by_column[place], False
+    if work.sample.index.shape[0] > 0:
+        off = fetch_codes(column, place, rows, s, e, e - s < _ALONE, work.sample, work.gate, tid, n_threads)
+        column = work.sample.columns[place]
     by_set, sides = nodes.split[node, BIN] < 0, work.sides[tid]
     if by_set:
         fill_sides(nodes.split[node], sides)
     middle = s + nodes.split[node, COUNT_LEFT]
     k0, k1, left, right = s, e, s, middle
-    working, off = True, False
-    if n_threads > 1:
+    working = True
+    if n_threads > 1 and not off:
         if e - s < _ALONE:
             working = tid == 0
         else:
@@ -248,8 +253,16 @@ def is_built(state, parent, which, do_small, do_big):
 @piece
 def build_shared(bins, nodes, parent, small, big, do_small, do_big, work, packing, pools, tid, n_threads):
     """Histograms of children with so many rows that the threads share these. True when called off."""
-    state, off = nodes.state, False
+    state, off, sample = nodes.state, False, work.sample
     c0, c1 = columns_of(bins.stride, tid, n_threads)
+    fours, last = bins.stride >> 2, sample.ready.shape[0] - 1
+    fresh = parent < 0 and last >= 0 and sample.ready[last] == 0
+    if fresh:
+        fresh = packing.narrow and shares_rows(bins, state, small, packing, n_threads)
+        if not fresh:
+            k0, k1 = share(0, sample.index.shape[0], tid, n_threads)
+            copy_rows(sample, fours, k0, k1)
+            off = barrier(work.gate, n_threads)
     for which in range(2):
         node = big if which == 1 else small
         if is_built(state, parent, which, do_small, do_big) and shares_rows(bins, state, node, packing, n_threads):
@@ -257,10 +270,15 @@ def build_shared(bins, nodes, parent, small, big, do_small, do_big, work, packin
             off = off or barrier(work.gate, n_threads)  # the threads' own histograms are no longer read
             if not off:
                 rows = work.rows[state[node, HOME]]
-                build_share(bins, work.words, work.more_words, rows, k0, k1, packing, pools, tid)
+                if fresh:
+                    sample_share(sample, work.words, fours, k0, k1, packing, pools, tid)
+                else:
+                    build_share(bins, work.words, work.more_words, rows, k0, k1, packing, pools, tid)
                 off = barrier(work.gate, n_threads)
                 merge_columns(pools, state[node, SLOT], n_threads, c0, c1)
                 accumulate(pools, True, state[node, SLOT], bins.n_bins, c0, c1)
+    if tid == 0 and last >= 0 and not off:
+        sample.ready[last] = 1
     return off
 
 
