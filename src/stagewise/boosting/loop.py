@@ -168,7 +168,7 @@ def boost(
                     if finished is None:  # only rules of one fit a stage say so: nothing has been added yet
                         break
                     if at_once:
-                        update = fitted.update(*finished)
+                        update = sampler.foresee(stage + 1, fitted.update(*finished))
                     else:
                         fitted.add(finished, raw, output)
                     terms += finished

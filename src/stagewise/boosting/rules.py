@@ -77,8 +77,8 @@ class Rule:
 
     def _first_order(self, pairs: Pairs, output: int) -> Working:
         if pairs.weight is not None:
-            peak = float(pairs.weight.max())
-            return Working(pairs.grad[output], pairs.weight, pairs.grad_peak, peak, False, self._wide, listed=True)
+            peaks = pairs.grad_peak, pairs.weight_peak
+            return Working(pairs.grad[output], pairs.weight, *peaks, False, self._wide, listed=True)
         weight = self.targets.weight
         hess = weight if len(weight) else pairs.hess[output]
         peak, by_weight = 1.0 if self.targets.plain else self._weight_peak, len(weight) > 0
@@ -98,7 +98,7 @@ class LeafRule(Rule):
         loss, targets, params, grown = self.loss, self.targets, self.backend.params, fitted.grown
         weight, heaviest, counts = targets.weight, self._weight_peak, targets.counts
         if pairs.weight is not None:
-            weight, heaviest = pairs.weight, float(pairs.weight.max())
+            weight, heaviest = pairs.weight, pairs.weight_peak
         units = np.array([power_above(pairs.grad_peak), power_above(pairs.hess_peak), power_above(heaviest)])
         sums = self.backend.leaf_sums(grown, pairs.grad[output], pairs.hess[output], weight, units, loss)
         values = np.ascontiguousarray(sums[:, 3])
