@@ -851,7 +851,7 @@ def score_codes(grad: np.ndarray, skip: np.ndarray, scale: float) -> list[int]:
 
 def draw_rows(codes: np.ndarray, key: int, below: Sequence[int], factor: np.ndarray) -> tuple[list[int], list[float]]:
     """The rows whose hash is below the bound of their code, and their weights."""
-    rows = [i for i, code in enumerate(codes.tolist()) if splitmix64(key, i) >> 1 < below[code]]
+    rows = [i for i, code in enumerate(codes.tolist()) if splitmix64(key, i) >> 33 < below[code]]
     return rows, [float(factor[codes[i]]) for i in rows]
 
 
@@ -860,11 +860,6 @@ def gather_pairs(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     own = weight[index] if len(weight) else np.ones(len(index))
     return grad[:, index] * times, hess[:, index] * times, own * times
-
-
-def gather_bins(codes: np.ndarray, index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The listed rows, and their transpose."""
-    return codes[index], codes[index].T
 
 
 def scatter_words(words: np.ndarray, index: np.ndarray, n_rows: int) -> np.ndarray:
@@ -890,7 +885,6 @@ TWINS: dict[str, Callable[..., Any]] = {
     "dependence.add_reached": naive_paths.dependence,
     "dependence.reach_shares": naive_paths.reach_shares,
     "draw.draw_rows": draw_rows,
-    "draw.gather_bins": gather_bins,
     "draw.gather_pairs": gather_pairs,
     "draw.scatter_words": scatter_words,
     "draw.score_codes": score_codes,

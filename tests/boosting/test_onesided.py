@@ -10,10 +10,11 @@ import pytest
 
 import stagewise as sw
 from stagewise.boosting.onesided import _SIZES, GossSampler, ScoreSampler, VarianceSampler
-from stagewise.boosting.pairs import Pairs
+from stagewise.boosting.pairs import NO_UPDATE, Pairs
 from stagewise.boosting.sampling import Rows
 from stagewise.errors import ParameterError
-from stagewise.kernels.draw import CODES
+from stagewise.kernels.draw import score_codes
+from stagewise.kernels.scores import CODES
 from stagewise.kernels.team import Team
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "estimators"))
@@ -129,6 +130,24 @@ def test_warm_up():
     model = sw.GradientBoostingRegressor(n_estimators=8, learning_rate=0.2, sampling="goss").fit(X, y)
     assert (model.history_.rows[:5] == len(y)).all()
     assert (model.history_.rows[5:] < 0.5 * len(y)).all()
+
+
+def test_scores_that_were_found_ahead():
+    """The same rows whether they were scored while the loss was evaluated or not, and on the right scale or not."""
+    with Team(1) as team:
+        for factor in (1.0, 0.01, 300.0):
+            sampler, plain = goss(NOBODY, team, warm_up=1), goss(NOBODY, team, warm_up=1)
+            assert sampler.foresee(0, NO_UPDATE) is NO_UPDATE
+            sampler(0, pairs_of(GRAD))
+            update, grad = sampler.foresee(1, NO_UPDATE), factor * GRAD
+            team.run(score_codes, grad[None], update.scores)  # what the kernel of the loss does
+            rows, expected = sampler(1, pairs_of(grad)), plain(1, pairs_of(grad))
+            np.testing.assert_array_equal(rows.index, expected.index)
+            np.testing.assert_array_equal(rows.weight, expected.weight)
+            update = sampler.foresee(2, NO_UPDATE)  # codes of another stage must not be taken for these
+            team.run(score_codes, np.abs(GRAD)[::-1].copy()[None], update.scores)
+            rows = sampler(3, pairs_of(8.0 * grad))
+            np.testing.assert_array_equal(rows.index, plain(3, pairs_of(8.0 * grad)).index)
 
 
 def test_sizes_belong_to_codes():

@@ -7,6 +7,7 @@ import pytest
 
 import naive
 from kernels.build import bins_of, every_team, run
+from stagewise.kernels.jit import JIT
 from stagewise.kernels.labels import MOST_LEAVES, label_all
 from stagewise.tree.tree import Tree
 
@@ -36,14 +37,18 @@ def random_tree(rng: np.random.Generator, n_leaves: int, n_columns: int) -> Tree
 
 @pytest.mark.nojit
 @every_team
-@pytest.mark.parametrize("n_leaves, word", [(1, "u4"), (2, "u4"), (31, "u4"), (32, "u4"), (33, "u8"), (64, "u8")])
-def test_label_all(n_threads, n_leaves, word):
-    assert n_leaves <= MOST_LEAVES
+@pytest.mark.parametrize("n_leaves", [1, 2, 3, 5, 31, 64, 127, MOST_LEAVES])
+def test_label_all(n_threads, n_leaves):
     rng = np.random.default_rng(n_leaves)
-    codes = rng.choice(np.array([0, 1, 2, 7, 8, 100, 101, 253, 254, 255], np.uint8), (700, 3))
+    n = 700 if n_leaves < 31 or not JIT else 5000  # more than a block, and not a whole number of vectors
+    codes = rng.choice(np.array([0, 1, 2, 7, 8, 100, 101, 253, 254, 255], np.uint8), (n, 3))
     tree = random_tree(rng, n_leaves, 3)
-    labels, keeps = np.zeros(700, np.uint16), np.zeros((n_threads, tree.n_nodes + 3), word)
+    labels = np.zeros(n, np.uint16)
     shape = (tree.feature, tree.cut, tree.missing_left, tree.left)
-    run(n_threads, label_all, bins_of(codes, [255] * 3), *shape, keeps, labels)
-    expected = naive.label_binned(tree, codes, range(700), np.zeros(700, np.uint16))
+    run(n_threads, label_all, bins_of(codes, [255] * 3), *shape, labels)
+    expected = naive.label_binned(tree, codes, range(n), np.zeros(n, np.uint16))
     np.testing.assert_array_equal(labels, expected)
+
+
+def test_numbers_of_nodes_are_bytes():
+    assert 2 * MOST_LEAVES - 1 <= 255, "255 itself is nobody's number"

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from stagewise.backends.pace import Pace
+from stagewise.backends.samples import SampleRoom
 from stagewise.data.dataset import padded_cuts
 from stagewise.kernels.draw import scatter_words
 from stagewise.kernels.exact import Packing, hash_values, limb_bits, packing, power_above
@@ -22,7 +23,7 @@ from stagewise.kernels.nodes import Nodes
 from stagewise.kernels.pairs import Update, quantize
 from stagewise.kernels.predict import add_tree_binned, label_binned
 from stagewise.kernels.reducer import ALONE, Reducer
-from stagewise.kernels.sample import NO_SAMPLE, Sample
+from stagewise.kernels.sample import NO_SAMPLE
 from stagewise.kernels.split import N_FIELDS, Limits
 from stagewise.kernels.symmetric import grow_symmetric
 from stagewise.kernels.team import Team
@@ -146,9 +147,7 @@ class CpuBackend:
         self._rows = np.empty((2, self.n_rows), np.uint32)
         # unsigned: a signed index is checked for being negative, which doubles the time of the sums by label
         self.labels = np.empty(self.n_rows, np.uint16 if 2 * leaves < 2**16 else np.uint32)
-        self._sample_labels = np.empty(0, self.labels.dtype)
-        self._sample_room = (np.empty(0, np.uint8), np.empty(0, np.uint8))
-        self._listed, self._in_sample = _NO_ROWS, NO_SAMPLE
+        self._samples = SampleRoom(self.bins, self.labels[:0])
         self._code_labels = np.zeros(self._n_codes, self.labels.dtype) if len(self.places) else self.labels
         self._scratch = (
             np.zeros((threads, 3, 256)), np.zeros((threads, 2, N_FIELDS), np.int64), np.zeros((threads, 8)),
@@ -234,8 +233,8 @@ class CpuBackend:
         n_rows, self._adopted = len(where) or self.n_rows, False
         sample = NO_SAMPLE
         if len(listed):
-            bins, sample = self._sample(listed)
-            labels, where = self._sample_labels, _NO_ROWS
+            bins, sample = self._samples.table(listed, where)
+            labels, where = self._samples.labels, _NO_ROWS
         elif not self._in_order:  # sums do not depend on it, but kernels take rows to be ascending
             where = np.sort(where)
         nodes, shape = self._nodes, self._shape()
@@ -257,24 +256,6 @@ class CpuBackend:
             self.labels[rest] = n_nodes  # not a node: these rows take no part
         grown = self._harvest(n_nodes, chosen)
         return replace(grown, listed=listed, placed=len(self.places) > 0) if len(listed) or len(self.places) else grown
-
-    def _sample(self, listed: np.ndarray) -> tuple[Bins, Sample]:
-        """Some rows as a table of their own, good until other rows are asked for: growth fetches their codes."""
-        if listed is not self._listed:
-            n, stride, columns = len(listed), self.bins.stride, len(self.bins.n_bins)
-            if len(self._sample_labels) < n:
-                room = n + n // 16
-                self._sample_labels = np.empty(room, self.labels.dtype)
-                self._sample_room = (np.empty(room * stride, np.uint8), np.empty(room * columns, np.uint8))
-            by_row, by_column = self._sample_room[0][: n * stride], self._sample_room[1][: n * columns]
-            self._listed, self._in_sample = listed, Sample(
-                index=self._place(listed),
-                codes=self.bins.by_row.view(np.uint32),
-                by_row=by_row.view(np.uint32),
-                columns=by_column.reshape(columns, n),
-                ready=np.zeros(columns + 1, np.uint8),
-            )  # fmt: skip
-        return self.bins._replace(by_row=self._in_sample.by_row.view(np.uint8)), self._in_sample
 
     def _place(self, index: np.ndarray) -> np.ndarray:
         """Where the codes of rows are; empty: all of them, as they lie."""
@@ -356,7 +337,7 @@ class CpuBackend:
         self, grown: Grown, grad: np.ndarray, hess: np.ndarray, weight: np.ndarray, units: np.ndarray, loss: Loss
     ) -> np.ndarray:
         """(n_nodes, 4): exact sums of grad, hess and weight of each leaf, and the step that they give."""
-        counts, labels = grown.tree.count, self._sample_labels if len(grown.listed) else self.labels
+        counts, labels = grown.tree.count, self._samples.labels if len(grown.listed) else self.labels
         limbs = np.zeros((self.team.n_threads, len(counts) + 1, 6), np.int64)
         out = np.zeros((len(counts), 4))
         self.team.run(
@@ -428,7 +409,7 @@ class CpuBackend:
         if n_rest == 0:
             return
         shape = (tree.feature, tree.cut, tree.missing_left, tree.left)
-        many = 4 * n_rest > self._n_codes and not self._adopted  # bins know nothing of an adopted tree
+        many = 16 * n_rest > self._n_codes and not self._adopted  # bins know nothing of an adopted tree
         if many and n_leaves <= MOST_LEAVES and len(tree.subset) == 0:
             self.team.run(label_all, self.bins, *shape, self._code_labels)
         else:
