@@ -907,6 +907,7 @@ TWINS: dict[str, Callable[..., Any]] = {
     "influence.influence_rows": influence_rows,
     "influence.influence_sums": influence_sums,
     "labels.label_all": label_binned,
+    "labels.label_and_sum": leaf_sums,  # and label_binned
     "leaves.add_leaves": add_leaves,
     "leaves.leaf_quantiles": leaf_quantiles,
     "leaves.leaf_sums": leaf_sums,

@@ -17,7 +17,7 @@ from stagewise.kernels.frontier import LEAFWISE, LEVELWISE
 from stagewise.kernels.grow import DEADLINE, Shape, Work, grow
 from stagewise.kernels.harvest import harvest
 from stagewise.kernels.histogram import Bins, Pools
-from stagewise.kernels.labels import MOST_LEAVES, label_all
+from stagewise.kernels.labels import MOST_LEAVES, label_all, label_and_sum
 from stagewise.kernels.leaves import add_leaves, leaf_quantiles, leaf_sums
 from stagewise.kernels.nodes import Nodes
 from stagewise.kernels.pairs import Update, quantize
@@ -59,6 +59,15 @@ def threads_for(n_rows: int, n_columns: int, params: TreeParams, n_jobs: int) ->
     even; with 100 columns it made one of 2,000 rows 30 % faster.
     """
     return max(1, min(n_jobs, int(tree_work(n_rows, n_columns, params) / _WORK_A_THREAD)))
+
+
+def _tests(tree: Tree) -> tuple[np.ndarray, ...]:
+    return tree.feature, tree.cut, tree.missing_left, tree.left
+
+
+def _in_bytes(tree: Tree) -> bool:
+    """Whether `label_all` takes the tree."""
+    return tree.n_nodes < 2 * MOST_LEAVES and len(tree.subset) == 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,7 +112,7 @@ class CpuBackend:
         self.team.reducer = reducer
         self.bits = limb_bits(self.n_training)
         self.places = rows
-        self._adopted = False
+        self._adopted = self._labelled = False  # of the last tree: grown elsewhere, all rows have its labels
         self._in_order = bool((rows[1:] > rows[:-1]).all())
         self._n_codes = bins.by_column.shape[1] if len(rows) else n_rows
         self._words = np.empty(self._n_codes, np.int64)
@@ -230,7 +239,8 @@ class CpuBackend:
         listed: `index` again, when leaf sums will come from the pairs of these rows alone.
         """
         params, bins, where, labels = self.params, self.bins, self._place(index), self._code_labels
-        n_rows, self._adopted = len(where) or self.n_rows, False
+        n_rows = len(where) or self.n_rows
+        self._adopted = self._labelled = False
         sample = NO_SAMPLE
         if len(listed):
             bins, sample = self._samples.table(listed, where)
@@ -340,10 +350,15 @@ class CpuBackend:
         counts, labels = grown.tree.count, self._samples.labels if len(grown.listed) else self.labels
         limbs = np.zeros((self.team.n_threads, len(counts) + 1, 6), np.int64)
         out = np.zeros((len(counts), 4))
-        self.team.run(
-            leaf_sums, self.team.gate, labels, counts, grad, hess, weight, units, self.bits, grown.fine,
-            loss.leaf_kind, loss.power, limbs, out,
+        sums = (
+            self.team.gate, labels, counts, grad, hess, weight, units, self.bits, grown.fine, loss.leaf_kind,
+            loss.power, limbs, out,
         )  # fmt: skip
+        if len(grown.listed) and _in_bytes(grown.tree):
+            self.team.run(label_and_sum, (self.bins, *_tests(grown.tree), self._code_labels), sums)
+            self._labelled = True
+        else:
+            self.team.run(leaf_sums, *sums)
         return out
 
     def leaf_quantiles(
@@ -405,16 +420,16 @@ class CpuBackend:
     def _label(self, tree: Tree, rest: np.ndarray | None) -> None:
         """Rows that grew the tree have their label; those of `rest` (None: all rows) walk down it, or go through its
         tests with all others."""
-        n_leaves, n_rest = (tree.n_nodes + 1) // 2, self.n_rows if rest is None else len(rest)
+        n_rest = self.n_rows if rest is None else len(rest)
         if n_rest == 0:
             return
-        shape = (tree.feature, tree.cut, tree.missing_left, tree.left)
         many = 16 * n_rest > self._n_codes and not self._adopted  # bins know nothing of an adopted tree
-        if many and n_leaves <= MOST_LEAVES and len(tree.subset) == 0:
-            self.team.run(label_all, self.bins, *shape, self._code_labels)
+        if many and _in_bytes(tree):
+            if not self._labelled:
+                self.team.run(label_all, self.bins, *_tests(tree), self._code_labels)
         else:
-            rest = np.arange(n_rest, dtype=np.uint32) if rest is None else rest
-            self.team.run(label_binned, self.bins, self._place(rest), *shape, tree.subset, tree.sets, self._code_labels)
+            rest, sets = np.arange(n_rest, dtype=np.uint32) if rest is None else rest, (tree.subset, tree.sets)
+            self.team.run(label_binned, self.bins, self._place(rest), *_tests(tree), *sets, self._code_labels)
         if len(self.places):
             some = slice(None) if rest is None else rest
             self.labels[some] = self._code_labels[self.places[some]]

@@ -23,6 +23,7 @@ __all__ = ["GossSampler", "ScoreSampler", "VarianceSampler"]
 _PURPOSE = 0x73636F72  # "scor"
 _SIZES = np.ldexp(1.0 + (np.arange(CODES) + 1) % 256 / 256.0, (np.arange(CODES) + 1) // 256 - CODES // 256)
 """The least score of each code, as a share of the largest one possible."""
+_SQUARES = _SIZES**2
 
 
 class ScoreSampler(Sampler):
@@ -91,17 +92,16 @@ class GossSampler(ScoreSampler):
         self.top, self.rest = top, rest
 
     def probabilities(self, counts: np.ndarray) -> np.ndarray:
-        wanted = self.top * int(counts.sum())
-        above = np.cumsum(counts[::-1])[::-1]  # rows of this code or a higher one
-        edge = int(np.flatnonzero(above >= wanted)[-1])
-        others = self.rest / (1.0 - self.top)
+        upto = np.cumsum(counts)  # rows of this code or a lower one
+        n = int(upto[-1])
+        wanted, others = self.top * n, min(1.0, self.rest / (1.0 - self.top))
+        edge = min(int(np.searchsorted(upto, n - wanted, side="right")), CODES - 1)  # the code of the last of the top
         share = np.full(CODES, others)
         share[edge + 1 :] = 1.0
         if counts[edge]:
-            inside = (wanted - (int(above[edge]) - int(counts[edge]))) / int(counts[edge])
-            share[edge] = inside + (1.0 - inside) * others
-        kept: np.ndarray = np.minimum(share, 1.0)
-        return kept
+            inside = (wanted - (n - int(upto[edge]))) / int(counts[edge])
+            share[edge] = min(1.0, inside + (1.0 - inside) * others)
+        return share
 
 
 class VarianceSampler(ScoreSampler):
@@ -122,7 +122,7 @@ class VarianceSampler(ScoreSampler):
     def probabilities(self, counts: np.ndarray) -> np.ndarray:
         n = int(counts.sum())
         wanted = self.share * n
-        sizes = np.sqrt(_SIZES**2 + self._RIDGE * (np.cumsum(counts * _SIZES**2)[-1] / n))
+        sizes = np.sqrt(_SQUARES + self._RIDGE * (np.cumsum(counts * _SQUARES)[-1] / n))
         above = np.cumsum(counts[::-1])[::-1]
         sums = np.cumsum(counts * sizes)
         below = np.concatenate([[0.0], sums[:-1]])  # sum of the scores under this code

@@ -11,9 +11,10 @@ import numpy as np
 
 from stagewise.kernels.bundles import test_of
 from stagewise.kernels.jit import device, kernel, piece
+from stagewise.kernels.leaves import leaf_sums
 from stagewise.kernels.team import share
 
-__all__ = ["MOST_LEAVES", "label_all"]
+__all__ = ["MOST_LEAVES", "label_all", "label_and_sum"]
 
 MOST_LEAVES = 128
 """Their trees have at most 255 nodes, whose numbers are bytes."""
@@ -75,3 +76,11 @@ def label_all(tid, n_threads, bins, feature, cut, missing_left, left, labels):
                 own[r] = node
         for r in range(b - a):
             out[r] = own[r]
+
+
+@kernel
+def label_and_sum(tid, n_threads, tree, sums):
+    """`label_all` for all rows and `leaf_sums` for those of a sample, with the arguments of each: one call of the
+    threads instead of two, which cost 0.1 ms each."""
+    label_all(tid, n_threads, *tree)
+    leaf_sums(tid, n_threads, *sums)
