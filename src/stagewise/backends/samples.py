@@ -30,7 +30,7 @@ class SampleRoom:
                 self.labels = np.empty(most, self.labels.dtype)
                 self._room = (np.empty(most * stride, np.uint8), np.empty(most * columns, np.uint8))
             self._listed, self._sample = listed, Sample(
-                index=places,
+                places=places,
                 codes=self.bins.by_row.view(np.uint32),
                 by_row=self._room[0][: n * stride].view(np.uint32),
                 columns=self._room[1][: n * columns].reshape(columns, n),

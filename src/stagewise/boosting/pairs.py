@@ -111,8 +111,8 @@ class PairsMaker:
         weight = self._portion[2 * k * n : (2 * k + 1) * n]
         peaks = np.zeros((self.team.n_threads, 8))
         self.team.run(gather_pairs, index, times, pairs.grad, pairs.hess, self.weight, grad, hess, weight, peaks)
-        largest = peaks.max(axis=0).tolist()
-        return Pairs(grad, hess, *largest[:2], pairs.deviance, weight if len(self.weight) else times, largest[2])
+        of_grad, of_hess, of_weight = peaks[:, :3].max(axis=0).tolist()
+        return Pairs(grad, hess, of_grad, of_hess, pairs.deviance, weight if len(self.weight) else times, of_weight)
 
     def _evaluate(
         self, raw: np.ndarray, option: np.ndarray, scale: float, update: Update

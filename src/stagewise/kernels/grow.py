@@ -200,7 +200,7 @@ def partition_node(bins, nodes, node, work, tid, n_threads):
         bins.bundles, nodes.split[node, COLUMN], nodes.split[node, BIN], nodes.split[node, MISSING_LEFT] == 1
     )
     column, off = bins.by_column[place], False
-    if work.sample.index.shape[0] > 0:
+    if work.sample.places.shape[0] > 0:
         off = fetch_codes(column, place, rows, s, e, e - s < _ALONE, work.sample, work.gate, tid, n_threads)
         column = work.sample.columns[place]
     by_set, sides = nodes.split[node, BIN] < 0, work.sides[tid]
@@ -260,7 +260,7 @@ def build_shared(bins, nodes, parent, small, big, do_small, do_big, work, packin
     if fresh:
         fresh = packing.narrow and shares_rows(bins, state, small, packing, n_threads)
         if not fresh:
-            k0, k1 = share(0, sample.index.shape[0], tid, n_threads)
+            k0, k1 = share(0, sample.places.shape[0], tid, n_threads)
             copy_rows(sample, fours, k0, k1)
             off = barrier(work.gate, n_threads)
     for which in range(2):

@@ -28,7 +28,7 @@ _AHEAD = 32
 class Sample(NamedTuple):
     """Rows of a table that are numbered anew: growth knows them as 0, 1, 2 ..."""
 
-    index: np.ndarray  # uint32 (n): their numbers in the table; empty: growth sees the table itself
+    places: np.ndarray  # uint32 (n): their numbers in the table; empty: growth sees the table itself
     codes: np.ndarray  # uint32: the table's codes, row by row, four in a word
     by_row: np.ndarray  # uint32: room for theirs, the bins that growth is given
     columns: np.ndarray  # uint8 (n_columns, n): room for their codes, column by column
@@ -36,7 +36,7 @@ class Sample(NamedTuple):
 
 
 NO_SAMPLE = Sample(
-    index=np.empty(0, np.uint32),
+    places=np.empty(0, np.uint32),
     codes=np.empty(0, np.uint32),
     by_row=np.empty(0, np.uint32),
     columns=np.empty((0, 0), np.uint8),
@@ -50,7 +50,7 @@ def copy_rows(sample, fours, start, stop):
     never_inline()
     width = np.uint64(fours)
     for k in range(start, stop):
-        p, to = np.uint64(sample.index[k]) * width, np.uint64(k) * width
+        p, to = np.uint64(sample.places[k]) * width, np.uint64(k) * width
         for q in range(fours):
             sample.by_row[to + np.uint64(q)] = sample.codes[p + np.uint64(q)]
 
@@ -60,13 +60,13 @@ def copy_and_add(sample, words, fours, start, stop, out):
     """The same, and out[column * 256 + bin] += words[row] as in `histogram.add_rows`."""
     never_inline()
     one, eight, byte, width = np.uint64(1), np.uint32(8), np.uint32(255), np.uint64(fours)
-    k, end, last = np.uint64(start), np.uint64(stop), np.uint64(sample.index.shape[0] - 1)
+    k, end, last = np.uint64(start), np.uint64(stop), np.uint64(sample.places.shape[0] - 1)
     to = k * width
     while k < end:
-        p = np.uint64(sample.index[min(k + np.uint64(_AHEAD), last)]) * width
+        p = np.uint64(sample.places[min(k + np.uint64(_AHEAD), last)]) * width
         prefetch(sample.codes, p)
         prefetch(sample.codes, p + width - one)
-        p, q, word = np.uint64(sample.index[k]) * width, np.uint64(0), words[k]
+        p, q, word = np.uint64(sample.places[k]) * width, np.uint64(0), words[k]
         for _ in range(fours):
             four = sample.codes[p]
             sample.by_row[to] = four
@@ -104,12 +104,12 @@ def fetch_codes(column, place, rows, s, e, alone, sample, gate, tid, n_threads):
     never_inline()
     if sample.ready[place] != 0:
         return False
-    n, out = sample.index.shape[0], sample.columns[place]
+    n, out = sample.places.shape[0], sample.columns[place]
     if _WHOLE * (e - s) >= n:
         k0, k1 = share(0, n, tid, n_threads)
-        index, own = sample.index[k0:k1], out[k0:k1]
+        places, own = sample.places[k0:k1], out[k0:k1]
         for k in range(k1 - k0):
-            own[k] = column[index[k]]
+            own[k] = column[places[k]]
         off = barrier(gate, n_threads)
         if tid == 0 and not off:
             sample.ready[place] = 1
@@ -120,5 +120,5 @@ def fetch_codes(column, place, rows, s, e, alone, sample, gate, tid, n_threads):
         return False
     own = rows[s:e]
     for k in range(e - s):
-        out[own[k]] = column[sample.index[own[k]]]
+        out[own[k]] = column[sample.places[own[k]]]
     return False
