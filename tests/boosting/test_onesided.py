@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 import stagewise as sw
 from stagewise.boosting.onesided import _SIZES, GossSampler, ScoreSampler, VarianceSampler
@@ -253,6 +254,39 @@ def test_leaves_are_weighted_means_of_the_rows_drawn(sampling):
         mean = np.average(residual[rows.index][own], weights=rows.weight[own])
         assert tree.value[node] == pytest.approx(mean, rel=1e-9)
         assert tree.cover[node] == pytest.approx(rows.weight[own].sum())
+
+
+@both
+@pytest.mark.parametrize("kind", ["few leaves", "many leaves", "symmetric", "sets", "bundles"])
+def test_all_rows_get_the_tree(kind, sampling, monkeypatch):
+    """The deviance that training reports is that of the predictions: no row, drawn or not, has another leaf."""
+    monkeypatch.setattr("stagewise.backends.cpu._WORK_A_THREAD", 1)
+    rng = np.random.default_rng(7)
+    X, y = data(3000)
+    settings = {"n_estimators": 6, "learning_rate": 0.5, "min_samples_leaf": 2, "n_jobs": 2, **sampling}
+    if kind == "sets":
+        X[:, 4] = rng.integers(0, 12, len(y))
+        settings["categorical_features"] = [4]
+        y = y + X[:, 4] % 3
+    elif kind == "bundles":
+        X = csr_array(np.hstack([np.eye(30)[rng.integers(0, 30, len(y))], np.nan_to_num(X[:, :1])]))
+    elif kind == "symmetric":
+        settings["growth"] = "symmetric"
+    model = sw.GradientBoostingRegressor(max_leaf_nodes=400 if kind == "many leaves" else 20, **settings).fit(X, y)
+    assert model.history_.train[-1] == pytest.approx(np.mean((y - model.predict(X)) ** 2), rel=1e-12)
+    one = sw.GradientBoostingRegressor(**{**model.get_params(), "n_jobs": 1}).fit(X, y)
+    assert difference(model, one) == ""
+    if kind == "bundles":
+        assert difference(sw.GradientBoostingRegressor(**model.get_params()).fit(X.toarray(), y), one) == ""
+
+
+@both
+def test_codes_on_disk(sampling, tmp_path):
+    X, y = data()
+    one = sw.GradientBoostingRegressor(n_estimators=6, learning_rate=0.5, **sampling).fit(sw.Dataset(X, y))
+    sw.Dataset(X, y).save(tmp_path / "rows")
+    other = sw.GradientBoostingRegressor(n_estimators=6, learning_rate=0.5, **sampling)
+    assert difference(one, other.fit(sw.Dataset.load(tmp_path / "rows"))) == ""
 
 
 def test_what_does_not_go_together():
