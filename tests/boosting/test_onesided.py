@@ -145,7 +145,10 @@ def test_scores_that_were_found_ahead():
             rows, expected = sampler(1, pairs_of(grad)), plain(1, pairs_of(grad))
             np.testing.assert_array_equal(rows.index, expected.index)
             np.testing.assert_array_equal(rows.weight, expected.weight)
-            update = sampler.foresee(2, NO_UPDATE)  # codes of another stage must not be taken for these
+            sampler.foresee(2, NO_UPDATE)  # and nobody scores
+            expected = plain(2, pairs_of(grad)).index.copy()
+            np.testing.assert_array_equal(sampler(2, pairs_of(grad)).index, expected)
+            update = sampler.foresee(3, NO_UPDATE)  # codes of another stage must not be taken for these
             team.run(score_codes, np.abs(GRAD)[::-1].copy()[None], update.scores)
             rows = sampler(3, pairs_of(8.0 * grad))
             np.testing.assert_array_equal(rows.index, plain(3, pairs_of(8.0 * grad)).index)

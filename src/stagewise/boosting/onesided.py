@@ -57,7 +57,8 @@ class ScoreSampler(Sampler):
         scores, self._ahead = self._ahead, None
         if stage < self.warm_up:
             return self.all
-        if scores is None or scores.scale != self._scale:
+        # a loss whose kernel does not score rows leaves no counts behind
+        if scores is None or scores.scale != self._scale or scores.counts.sum() < self.n_rows:
             scores = self._scores(self._scale)
             self.team.run(score_codes, pairs.grad, scores)
         counts = scores.counts.sum(axis=0)
