@@ -94,6 +94,8 @@ GOALS = (
         lambda p: p["inspection"]["two_way"]["seconds"],
     ),
     Goal("AdaBoost of stumps, scikit-learn ÷ ours", 10.0, True, lambda p: p["adaboost"]["ratio"]),
+    Goal("GOSS on A, all rows ÷ sample", 1.5, True, lambda p: p["sampling"]["A"]["ratio"]["goss"]),
+    Goal("GOSS on A, held-out loss above that of all rows", 0.005, False, lambda p: p["sampling"]["A"]["gap"]["goss"]),
     Goal("held-out loss over several draws, the worst mean gap", 0.005, False, _worst_mean),
     Goal("held-out loss on real tables, the worst gap", 0.01, False, lambda p: max(p["quality"]["gap"].values())),
 )

@@ -857,7 +857,7 @@ def score_codes(grad: np.ndarray, skip: np.ndarray, scale: float) -> list[int]:
 
 def draw_rows(codes: np.ndarray, key: int, below: Sequence[int], factor: np.ndarray) -> tuple[list[int], list[float]]:
     """The rows whose hash is below the bound of their code, and their weights."""
-    rows = [i for i, code in enumerate(codes.tolist()) if splitmix64(key, i) >> 1 < below[code]]
+    rows = [i for i, code in enumerate(codes.tolist()) if splitmix64(key, i) >> 33 < below[code]]
     return rows, [float(factor[codes[i]]) for i in rows]
 
 
@@ -866,11 +866,6 @@ def gather_pairs(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     own = weight[index] if len(weight) else np.ones(len(index))
     return grad[:, index] * times, hess[:, index] * times, own * times
-
-
-def gather_bins(codes: np.ndarray, index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The listed rows, and their transpose."""
-    return codes[index], codes[index].T
 
 
 def scatter_words(words: np.ndarray, index: np.ndarray, n_rows: int) -> np.ndarray:
@@ -896,7 +891,6 @@ TWINS: dict[str, Callable[..., Any]] = {
     "dependence.add_reached": naive_paths.dependence,
     "dependence.reach_shares": naive_paths.reach_shares,
     "draw.draw_rows": draw_rows,
-    "draw.gather_bins": gather_bins,
     "draw.gather_pairs": gather_pairs,
     "draw.scatter_words": scatter_words,
     "draw.score_codes": score_codes,
@@ -919,6 +913,7 @@ TWINS: dict[str, Callable[..., Any]] = {
     "influence.influence_rows": influence_rows,
     "influence.influence_sums": influence_sums,
     "labels.label_all": label_binned,
+    "labels.label_and_sum": leaf_sums,  # and label_binned
     "leaves.add_leaves": add_leaves,
     "leaves.leaf_quantiles": leaf_quantiles,
     "leaves.leaf_sums": leaf_sums,

@@ -13,6 +13,7 @@ PARTS = {
     "busy": "all cores kept busy by another program",
     "scaling": "eight times as many rows",
     "roofline": "where the time of workload A goes, and the machine's ceiling",
+    "sampling": "one-sided samples of the rows against all rows, workloads A and F",
     "sparse": "a sparse one-hot matrix of 200 k × 20 k, training, memory and held-out loss",
     "startup": "import and first fit in a new process, with a warm and an empty cache",
     "customloss": "log-loss written as a Loss of one's own against the built-in one",

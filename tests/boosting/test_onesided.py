@@ -7,13 +7,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 import stagewise as sw
 from stagewise.boosting.onesided import _SIZES, GossSampler, ScoreSampler, VarianceSampler
-from stagewise.boosting.pairs import Pairs
+from stagewise.boosting.pairs import NO_UPDATE, Pairs
 from stagewise.boosting.sampling import Rows
 from stagewise.errors import ParameterError
-from stagewise.kernels.draw import CODES
+from stagewise.kernels.draw import score_codes
+from stagewise.kernels.scores import CODES
 from stagewise.kernels.team import Team
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "estimators"))
@@ -131,6 +133,27 @@ def test_warm_up():
     assert (model.history_.rows[5:] < 0.5 * len(y)).all()
 
 
+def test_scores_that_were_found_ahead():
+    """The same rows whether they were scored while the loss was evaluated or not, and on the right scale or not."""
+    with Team(1) as team:
+        for factor in (1.0, 0.01, 300.0):
+            sampler, plain = goss(NOBODY, team, warm_up=1), goss(NOBODY, team, warm_up=1)
+            assert sampler.foresee(0, NO_UPDATE) is NO_UPDATE
+            sampler(0, pairs_of(GRAD))
+            update, grad = sampler.foresee(1, NO_UPDATE), factor * GRAD
+            team.run(score_codes, grad[None], update.scores)  # what the kernel of the loss does
+            rows, expected = sampler(1, pairs_of(grad)), plain(1, pairs_of(grad))
+            np.testing.assert_array_equal(rows.index, expected.index)
+            np.testing.assert_array_equal(rows.weight, expected.weight)
+            sampler.foresee(2, NO_UPDATE)  # and nobody scores
+            expected = plain(2, pairs_of(grad)).index.copy()
+            np.testing.assert_array_equal(sampler(2, pairs_of(grad)).index, expected)
+            update = sampler.foresee(3, NO_UPDATE)  # codes of another stage must not be taken for these
+            team.run(score_codes, np.abs(GRAD)[::-1].copy()[None], update.scores)
+            rows = sampler(3, pairs_of(8.0 * grad))
+            np.testing.assert_array_equal(rows.index, plain(3, pairs_of(8.0 * grad)).index)
+
+
 def test_sizes_belong_to_codes():
     assert _SIZES[CODES - 1] == 1.0
     assert _SIZES[CODES - 257] == 0.5
@@ -234,6 +257,39 @@ def test_leaves_are_weighted_means_of_the_rows_drawn(sampling):
         mean = np.average(residual[rows.index][own], weights=rows.weight[own])
         assert tree.value[node] == pytest.approx(mean, rel=1e-9)
         assert tree.cover[node] == pytest.approx(rows.weight[own].sum())
+
+
+@both
+@pytest.mark.parametrize("kind", ["few leaves", "many leaves", "symmetric", "sets", "bundles"])
+def test_all_rows_get_the_tree(kind, sampling, monkeypatch):
+    """The deviance that training reports is that of the predictions: no row, drawn or not, has another leaf."""
+    monkeypatch.setattr("stagewise.backends.pace._WORK_A_THREAD", 1)
+    rng = np.random.default_rng(7)
+    X, y = data(3000)
+    settings = {"n_estimators": 6, "learning_rate": 0.5, "min_samples_leaf": 2, "n_jobs": 2, **sampling}
+    if kind == "sets":
+        X[:, 4] = rng.integers(0, 12, len(y))
+        settings["categorical_features"] = [4]
+        y = y + X[:, 4] % 3
+    elif kind == "bundles":
+        X = csr_array(np.hstack([np.eye(30)[rng.integers(0, 30, len(y))], np.nan_to_num(X[:, :1])]))
+    elif kind == "symmetric":
+        settings["growth"] = "symmetric"
+    model = sw.GradientBoostingRegressor(max_leaf_nodes=400 if kind == "many leaves" else 20, **settings).fit(X, y)
+    assert model.history_.train[-1] == pytest.approx(np.mean((y - model.predict(X)) ** 2), rel=1e-12)
+    one = sw.GradientBoostingRegressor(**{**model.get_params(), "n_jobs": 1}).fit(X, y)
+    assert difference(model, one) == ""
+    if kind == "bundles":
+        assert difference(sw.GradientBoostingRegressor(**model.get_params()).fit(X.toarray(), y), one) == ""
+
+
+@both
+def test_codes_on_disk(sampling, tmp_path):
+    X, y = data()
+    one = sw.GradientBoostingRegressor(n_estimators=6, learning_rate=0.5, **sampling).fit(sw.Dataset(X, y))
+    sw.Dataset(X, y).save(tmp_path / "rows")
+    other = sw.GradientBoostingRegressor(n_estimators=6, learning_rate=0.5, **sampling)
+    assert difference(one, other.fit(sw.Dataset.load(tmp_path / "rows"))) == ""
 
 
 def test_what_does_not_go_together():

@@ -7,7 +7,10 @@ import pytest
 
 import naive
 from kernels.build import bins_of, every_team, run
-from stagewise.kernels.labels import MOST_LEAVES, label_all
+from stagewise.kernels.jit import JIT
+from stagewise.kernels.labels import MOST_LEAVES, label_all, label_and_sum
+from stagewise.kernels.leaves import NEWTON
+from stagewise.kernels.team import Team
 from stagewise.tree.tree import Tree
 
 
@@ -36,14 +39,40 @@ def random_tree(rng: np.random.Generator, n_leaves: int, n_columns: int) -> Tree
 
 @pytest.mark.nojit
 @every_team
-@pytest.mark.parametrize("n_leaves, word", [(1, "u4"), (2, "u4"), (31, "u4"), (32, "u4"), (33, "u8"), (64, "u8")])
-def test_label_all(n_threads, n_leaves, word):
-    assert n_leaves <= MOST_LEAVES
+@pytest.mark.parametrize("n_leaves", [1, 2, 3, 5, 31, 64, 127, MOST_LEAVES])
+def test_label_all(n_threads, n_leaves):
     rng = np.random.default_rng(n_leaves)
-    codes = rng.choice(np.array([0, 1, 2, 7, 8, 100, 101, 253, 254, 255], np.uint8), (700, 3))
+    n = 700 if n_leaves < 31 or not JIT else 5000  # more than a block, and not a whole number of vectors
+    codes = rng.choice(np.array([0, 1, 2, 7, 8, 100, 101, 253, 254, 255], np.uint8), (n, 3))
     tree = random_tree(rng, n_leaves, 3)
-    labels, keeps = np.zeros(700, np.uint16), np.zeros((n_threads, tree.n_nodes + 3), word)
+    labels = np.zeros(n, np.uint16)
     shape = (tree.feature, tree.cut, tree.missing_left, tree.left)
-    run(n_threads, label_all, bins_of(codes, [255] * 3), *shape, keeps, labels)
-    expected = naive.label_binned(tree, codes, range(700), np.zeros(700, np.uint16))
+    run(n_threads, label_all, bins_of(codes, [255] * 3), *shape, labels)
+    expected = naive.label_binned(tree, codes, range(n), np.zeros(n, np.uint16))
     np.testing.assert_array_equal(labels, expected)
+
+
+@pytest.mark.nojit
+@every_team
+def test_label_and_sum(n_threads):
+    """All rows get labels; the sums are those of a sample, whose labels are known."""
+    rng = np.random.default_rng(5)
+    codes = rng.integers(0, 255, (900, 3)).astype(np.uint8)
+    tree, index = random_tree(rng, 6, 3), np.flatnonzero(rng.random(900) < 0.3)
+    expected = naive.label_binned(tree, codes, range(900), np.zeros(900, np.uint16))
+    own, (grad, hess, weight) = expected[index], rng.integers(-1024, 1024, (3, len(index))) / 1024.0
+    counts = np.bincount(own, minlength=tree.n_nodes)
+    labels, out = np.zeros(900, np.uint16), np.zeros((tree.n_nodes, 4))
+    with Team(n_threads) as team:
+        limbs = np.zeros((team.n_threads, tree.n_nodes + 1, 6), np.int64)
+        tests = (bins_of(codes, [255] * 3), tree.feature, tree.cut, tree.missing_left, tree.left, labels)
+        sums = (team.gate, own, counts, grad, hess, weight, np.ones(3), 42, False, NEWTON, 0.0, limbs, out)
+        team.run(label_and_sum, tests, sums)
+    np.testing.assert_array_equal(labels, expected)
+    members = [np.flatnonzero(own == node) for node in range(tree.n_nodes)]
+    twin = naive.leaf_sums((grad, hess, weight), members, [1.0] * 3, 42)
+    np.testing.assert_array_equal(out[:, :3], np.array(twin, float))
+
+
+def test_numbers_of_nodes_are_bytes():
+    assert 2 * MOST_LEAVES - 1 <= 255, "255 itself is nobody's number"

@@ -14,6 +14,7 @@ from kernels.build import NOTHING, Evaluated, evaluate, every_team, integers, qu
 from stagewise.kernels import pairs
 from stagewise.kernels.exact import packing
 from stagewise.kernels.pairs import CHUNK, Update
+from stagewise.kernels.scores import CODES, Scores
 
 # name of the kernel, option, kind of target
 LOSSES = [
@@ -82,7 +83,8 @@ def test_a_tree_is_added_and_pairs_are_packed_on_the_way(name, option, target, b
     apart = evaluate(kernel, y, f + leaves[labels], weight, option, unit=unit)
     chosen = packing(*apart.peaks[:2], n)
     lost = np.zeros((1, 8), np.int64)
-    update = Update(labels, leaves, chosen, by_weight, np.empty(n, np.int64), lost)
+    scores = Scores(0.125, rng.random(n) < 0.2, np.empty(n, np.uint16), np.zeros((1, CODES), np.int64))
+    update = Update(labels, leaves, chosen, by_weight, np.empty(n, np.int64), lost, scores)
     raw = f.copy()
     together = evaluate(kernel, y, raw, weight, option, unit=unit, update=update)
     np.testing.assert_array_equal(raw, f + leaves[labels])
@@ -92,6 +94,8 @@ def test_a_tree_is_added_and_pairs_are_packed_on_the_way(name, option, target, b
     expected = quantized(apart.grad, weight if by_weight else apart.hess, chosen)
     np.testing.assert_array_equal(update.words, expected.words)
     assert lost[0, 0] == expected.lost
+    assert scores.codes.tolist() == naive.score_codes(apart.grad[None], scores.skip, scores.scale)
+    np.testing.assert_array_equal(scores.counts[0], np.bincount(scores.codes, minlength=CODES))
 
 
 @pytest.mark.nojit

@@ -9,19 +9,21 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from stagewise.backends.pace import Pace, tree_work
+from stagewise.backends.samples import SampleRoom
 from stagewise.data.dataset import padded_cuts
-from stagewise.kernels.draw import gather_bins, scatter_words
+from stagewise.kernels.draw import scatter_words
 from stagewise.kernels.exact import Packing, hash_values, limb_bits, packing, power_above
 from stagewise.kernels.frontier import LEAFWISE, LEVELWISE
 from stagewise.kernels.grow import DEADLINE, Shape, Work, grow
 from stagewise.kernels.harvest import harvest
 from stagewise.kernels.histogram import NO_ROOT, PITCH, Bins, Pools
-from stagewise.kernels.labels import MOST_LEAVES, label_all
+from stagewise.kernels.labels import MOST_LEAVES, label_all, label_and_sum
 from stagewise.kernels.leaves import add_leaves, leaf_quantiles, leaf_sums
 from stagewise.kernels.nodes import GRAD, Nodes
 from stagewise.kernels.pairs import Update, quantize
 from stagewise.kernels.predict import add_tree_binned, label_binned
 from stagewise.kernels.reducer import ALONE, Reducer
+from stagewise.kernels.sample import NO_SAMPLE
 from stagewise.kernels.split import N_FIELDS, Limits
 from stagewise.kernels.symmetric import grow_symmetric
 from stagewise.kernels.team import Team
@@ -38,6 +40,15 @@ _POOL_BYTES = 1 << 28
 
 NO_PACKING = packing(1.0, 1.0, 1)
 """Stands where nothing is packed."""
+
+
+def _tests(tree: Tree) -> tuple[np.ndarray, ...]:
+    return tree.feature, tree.cut, tree.missing_left, tree.left
+
+
+def _in_bytes(tree: Tree) -> bool:
+    """Whether `label_all` takes the tree."""
+    return tree.n_nodes < 2 * MOST_LEAVES and len(tree.subset) == 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,7 +99,7 @@ class CpuBackend:
         self.team.reducer = reducer
         self.bits = limb_bits(self.n_training)
         self.places = rows
-        self._adopted = False
+        self._adopted = self._labelled = False  # of the last tree: grown elsewhere, all rows have its labels
         self.keeping = False  # whether leaves keep their histograms, see residuals.py
         self._in_order = bool((rows[1:] > rows[:-1]).all())
         self._n_codes = bins.by_column.shape[1] if len(rows) else n_rows
@@ -133,8 +144,7 @@ class CpuBackend:
         self._rows = np.empty((2, self.n_rows), np.uint32)
         # unsigned: a signed index is checked for being negative, which doubles the time of the sums by label
         self.labels = np.empty(self.n_rows, np.uint16 if 2 * leaves < 2**16 else np.uint32)
-        self._sample_labels = np.empty(0, self.labels.dtype)
-        self._sample_room = np.empty((2, 0), np.uint8)
+        self._samples = SampleRoom(self.bins, self.labels[:0])
         self._code_labels = np.zeros(self._n_codes, self.labels.dtype) if len(self.places) else self.labels
         self._scratch = (
             np.zeros((threads, 3, 256)), np.zeros((threads, 2, N_FIELDS), np.int64), np.zeros((threads, 8)),
@@ -219,15 +229,18 @@ class CpuBackend:
         of these rows, grad and hess words (2, stride * PITCH), if it is there already; it is only read.
         """
         params, bins, where, labels = self.params, self.bins, self._place(index), self._code_labels
-        n_rows, self._adopted = len(where) or self.n_rows, False
+        n_rows = len(where) or self.n_rows
+        self._adopted = self._labelled = False
+        sample = NO_SAMPLE
         if len(listed):
-            bins, labels, where = self._sample(where), self._sample_labels, _NO_ROWS
+            bins, sample = self._samples.table(listed, where)
+            labels, where = self._samples.labels, _NO_ROWS
         elif not self._in_order:  # sums do not depend on it, but kernels take rows to be ascending
             where = np.sort(where)
         nodes, shape = self._nodes, self._shape()
         work = Work(
             self._rows, self._words, self._more_words, *self._scratch, self._free, self._room, self._heap,
-            self.team.gate, labels, self.clock, root,
+            self.team.gate, labels, self.clock, root, sample,
         )  # fmt: skip
         function = grow_symmetric if params.growth == "symmetric" else grow
         limits, n_nodes = self._limits(chosen, key), -1
@@ -246,23 +259,6 @@ class CpuBackend:
             nodes.state[0, GRAD] = (words >> chosen.grad_shift).sum()
         grown = self._harvest(n_nodes, chosen)
         return replace(grown, listed=listed, placed=len(self.places) > 0) if len(listed) or len(self.places) else grown
-
-    def _sample(self, where: np.ndarray) -> Bins:
-        """The codes of some rows as a table of their own, good until the next one.
-
-        Growth visits every row several times, and in a table of three rows of ten most of what a cache line brings
-        along is of no use: it takes 12.8 instead of 16.7 ms a tree at 1 M × 28, and copying takes about as much back.
-        """
-        n, stride = len(where), self.bins.stride
-        if len(self._sample_room[0]) < n * stride:
-            self._sample_room = np.empty((2, (n + n // 16) * stride), np.uint8)
-        by_row = self._sample_room[0, : n * stride]
-        by_column = self._sample_room[1, : n * stride].reshape(stride, n)
-        fours = (self.bins.by_row.view(np.uint32), by_row.view(np.uint32))
-        self.team.run(gather_bins, where, stride // 4, *fours, by_column)
-        if len(self._sample_labels) < n:
-            self._sample_labels = np.empty(n + n // 16, self.labels.dtype)
-        return self.bins._replace(by_row=by_row, by_column=by_column[: self.n_columns])
 
     def _place(self, index: np.ndarray) -> np.ndarray:
         """Where the codes of rows are; empty: all of them, as they lie."""
@@ -349,13 +345,18 @@ class CpuBackend:
         self, grown: Grown, grad: np.ndarray, hess: np.ndarray, weight: np.ndarray, units: np.ndarray, loss: Loss
     ) -> np.ndarray:
         """(n_nodes, 4): exact sums of grad, hess and weight of each leaf, and the step that they give."""
-        counts, labels = grown.tree.count, self._sample_labels if len(grown.listed) else self.labels
+        counts, labels = grown.tree.count, self._samples.labels if len(grown.listed) else self.labels
         limbs = np.zeros((self.team.n_threads, len(counts) + 1, 6), np.int64)
         out = np.zeros((len(counts), 4))
-        self.team.run(
-            leaf_sums, self.team.gate, labels, counts, grad, hess, weight, units, self.bits, grown.fine,
-            loss.leaf_kind, loss.power, limbs, out,
+        sums = (
+            self.team.gate, labels, counts, grad, hess, weight, units, self.bits, grown.fine, loss.leaf_kind,
+            loss.power, limbs, out,
         )  # fmt: skip
+        if len(grown.listed) and _in_bytes(grown.tree):
+            self.team.run(label_and_sum, (self.bins, *_tests(grown.tree), self._code_labels), sums)
+            self._labelled = True
+        else:
+            self.team.run(leaf_sums, *sums)
         return out
 
     def leaf_quantiles(
@@ -417,17 +418,16 @@ class CpuBackend:
     def _label(self, tree: Tree, rest: np.ndarray | None) -> None:
         """Rows that grew the tree have their label; those of `rest` (None: all rows) walk down it, or go through its
         tests with all others."""
-        n_leaves, n_rest = (tree.n_nodes + 1) // 2, self.n_rows if rest is None else len(rest)
+        n_rest = self.n_rows if rest is None else len(rest)
         if n_rest == 0:
             return
-        shape = (tree.feature, tree.cut, tree.missing_left, tree.left)
-        many = 4 * n_rest > self._n_codes and not self._adopted  # bins know nothing of an adopted tree
-        if many and n_leaves <= MOST_LEAVES and len(tree.subset) == 0:
-            keeps = np.empty((self.team.n_threads, tree.n_nodes + 3), np.uint32 if n_leaves <= 32 else np.uint64)
-            self.team.run(label_all, self.bins, *shape, keeps, self._code_labels)
+        many = 16 * n_rest > self._n_codes and not self._adopted  # bins know nothing of an adopted tree
+        if many and _in_bytes(tree):
+            if not self._labelled:
+                self.team.run(label_all, self.bins, *_tests(tree), self._code_labels)
         else:
-            rest = np.arange(n_rest, dtype=np.uint32) if rest is None else rest
-            self.team.run(label_binned, self.bins, self._place(rest), *shape, tree.subset, tree.sets, self._code_labels)
+            rest, sets = np.arange(n_rest, dtype=np.uint32) if rest is None else rest, (tree.subset, tree.sets)
+            self.team.run(label_binned, self.bins, self._place(rest), *_tests(tree), *sets, self._code_labels)
         if len(self.places):
             some = slice(None) if rest is None else rest
             self.labels[some] = self._code_labels[self.places[some]]

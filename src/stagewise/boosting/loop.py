@@ -137,9 +137,7 @@ def boost(
         # one pass adds a tree and evaluates the loss, unless something must be known in between: other classes, delta
         at_once = isinstance(rule, LeafRule) and loss.n_outputs == 1 and loss.delta_quantile is None
         initial, raw = _start(problem, targets, maker, backend, sampler.all.index, method.from_zero)
-        residuals = _residuals(problem, targets, parts, backend, initial, raw)
-        if residuals is not None:
-            maker, initial = residuals, raw[:, 0].copy()
+        maker = _residuals(problem, targets, parts, backend, initial, raw) or maker
         delta = rule.delta(raw, sampler.all.index)
         pairs = maker(raw, _option(loss, delta))
         watcher = _Watcher(problem.validation, loss, initial, _option(loss, delta), backend)
@@ -174,7 +172,7 @@ def boost(
                     if finished is None:  # only rules of one fit a stage say so: nothing has been added yet
                         break
                     if at_once:
-                        update = maker.update(fitted, *finished)
+                        update = sampler.foresee(stage + 1, maker.update(fitted, *finished))
                     else:
                         fitted.add(finished, raw, output)
                     terms += finished
@@ -257,7 +255,7 @@ def _start(
 def _residuals(
     problem: Problem, targets: Targets, parts: Parts, backend: CpuBackend, initial: np.ndarray, raw: np.ndarray
 ) -> Residuals | None:
-    """What stands in for the maker of pairs where gradients can stay integers (residuals.py), the start rounded; or
+    """What stands in for the maker of pairs where gradients can stay integers (residuals.py), and rounds the start; or
     None. It depends on what is asked for and on the targets, not on who holds which rows."""
     plain = type(problem.loss) is SquaredError and targets.plain and problem.offset is None
     usual = isinstance(parts.rule, LeafRule) and type(parts.learner) is TreeLearner and type(parts.sampler) is Sampler
@@ -267,10 +265,11 @@ def _residuals(
     if chosen is None:
         return None
     result = Residuals(problem.loss, targets.y, targets.weight, backend, problem.skip, chosen)
-    start = np.full_like(raw, np.rint(initial[0] * chosen.grad_scale) / chosen.grad_scale)
+    value = np.rint(initial[0] * chosen.grad_scale) / chosen.grad_scale
+    start = np.full_like(raw, value)
     if not result.usable(start if problem.raw is None else problem.raw):
         return None
-    raw[:] = start
+    initial[:], raw[:] = value, start
     return result
 
 

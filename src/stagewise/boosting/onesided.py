@@ -1,6 +1,6 @@
 """Stages on rows that are drawn by the size of their gradients, with weights that make up for it.
 
-Every row has a score and every score (up to 1/256 of it: kernels/draw.py) a probability p with which its rows are
+Every row has a score and every score (up to 1/256 of it: kernels/scores.py) a probability p with which its rows are
 drawn, each on its own, by the hash of stage and row number; a row that is drawn counts 1/p times. So whatever the
 probabilities are, sums over the rows drawn estimate those over all rows without bias, and what is left to choose is
 their variance.
@@ -12,8 +12,10 @@ import numpy as np
 
 from stagewise.boosting.pairs import Pairs
 from stagewise.boosting.sampling import Rows, Sampler
-from stagewise.kernels.draw import ABSENT, CODES, draw_rows, score_codes
+from stagewise.kernels.draw import SURE, draw_rows, score_codes
 from stagewise.kernels.exact import power_above, stream_key
+from stagewise.kernels.pairs import Update
+from stagewise.kernels.scores import ABSENT, CODES, Scores
 from stagewise.kernels.team import Team
 
 __all__ = ["GossSampler", "ScoreSampler", "VarianceSampler"]
@@ -21,6 +23,7 @@ __all__ = ["GossSampler", "ScoreSampler", "VarianceSampler"]
 _PURPOSE = 0x73636F72  # "scor"
 _SIZES = np.ldexp(1.0 + (np.arange(CODES) + 1) % 256 / 256.0, (np.arange(CODES) + 1) // 256 - CODES // 256)
 """The least score of each code, as a share of the largest one possible."""
+_SQUARES = _SIZES**2
 
 
 class ScoreSampler(Sampler):
@@ -33,22 +36,35 @@ class ScoreSampler(Sampler):
         self._codes = np.empty(n_rows, np.uint16)
         self._scratch, self._chosen = np.empty((2, n_rows), np.uint32)
         self._weight = np.empty(n_rows)
+        self._scale = 0.0  # of the last scores
+        self._ahead: Scores | None = None  # scores that were found while the loss was evaluated
 
     def probabilities(self, counts: np.ndarray) -> np.ndarray:
         """From the number of rows of each code, (CODES,), the probability of each, all above 0."""
         raise AssertionError("a sampler says how likely rows are drawn")
 
+    def foresee(self, stage: int, update: Update) -> Update:
+        """The scale changes rarely between stages; when it does, rows are scored anew, so the result is the same."""
+        self._ahead = None
+        if stage >= self.warm_up and self._scale > 0.0:
+            self._ahead = self._scores(self._scale)
+            update = update._replace(scores=self._ahead)
+        return update
+
     def __call__(self, stage: int, pairs: Pairs | None = None) -> Rows:
         assert pairs is not None
+        self._scale = 1.0 / power_above(pairs.grad_peak * len(pairs.grad))
+        scores, self._ahead = self._ahead, None
         if stage < self.warm_up:
             return self.all
-        counts = np.zeros((self.team.n_threads, CODES), np.int64)
-        scale = 1.0 / power_above(pairs.grad_peak * len(pairs.grad))
-        self.team.run(score_codes, pairs.grad, self._skip, scale, self._codes, counts)
-        total = counts.sum(axis=0)
-        total[ABSENT] = 0
-        share = self.probabilities(total)
-        below = np.rint(share * 2.0**63).astype(np.uint64)
+        # a loss whose kernel does not score rows leaves no counts behind
+        if scores is None or scores.scale != self._scale or scores.counts.sum() < self.n_rows:
+            scores = self._scores(self._scale)
+            self.team.run(score_codes, pairs.grad, scores)
+        counts = scores.counts.sum(axis=0)
+        counts[ABSENT] = 0
+        share = self.probabilities(counts)
+        below = np.rint(share * SURE).astype(np.uint32)
         below[ABSENT] = 0
         n = self.team.run(
             draw_rows, self.team.gate, self._codes, stream_key(self.seed, _PURPOSE, stage), below, 1.0 / share,
@@ -57,6 +73,9 @@ class ScoreSampler(Sampler):
         if n == 0:  # a handful of rows, and none of them drawn
             return self.all
         return Rows(self._chosen[:n], None, self._weight[:n])
+
+    def _scores(self, scale: float) -> Scores:
+        return Scores(scale, self._skip, self._codes, np.zeros((self.team.n_threads, CODES), np.int64))
 
 
 class GossSampler(ScoreSampler):
@@ -74,17 +93,16 @@ class GossSampler(ScoreSampler):
         self.top, self.rest = top, rest
 
     def probabilities(self, counts: np.ndarray) -> np.ndarray:
-        wanted = self.top * int(counts.sum())
-        above = np.cumsum(counts[::-1])[::-1]  # rows of this code or a higher one
-        edge = int(np.flatnonzero(above >= wanted)[-1])
-        others = self.rest / (1.0 - self.top)
+        upto = np.cumsum(counts)  # rows of this code or a lower one
+        n = int(upto[-1])
+        wanted, others = self.top * n, min(1.0, self.rest / (1.0 - self.top))
+        edge = min(int(np.searchsorted(upto, n - wanted, side="right")), CODES - 1)  # the code of the last of the top
         share = np.full(CODES, others)
         share[edge + 1 :] = 1.0
         if counts[edge]:
-            inside = (wanted - (int(above[edge]) - int(counts[edge]))) / int(counts[edge])
-            share[edge] = inside + (1.0 - inside) * others
-        kept: np.ndarray = np.minimum(share, 1.0)
-        return kept
+            inside = (wanted - (n - int(upto[edge]))) / int(counts[edge])
+            share[edge] = min(1.0, inside + (1.0 - inside) * others)
+        return share
 
 
 class VarianceSampler(ScoreSampler):
@@ -105,7 +123,7 @@ class VarianceSampler(ScoreSampler):
     def probabilities(self, counts: np.ndarray) -> np.ndarray:
         n = int(counts.sum())
         wanted = self.share * n
-        sizes = np.sqrt(_SIZES**2 + self._RIDGE * (np.cumsum(counts * _SIZES**2)[-1] / n))
+        sizes = np.sqrt(_SQUARES + self._RIDGE * (np.cumsum(counts * _SQUARES)[-1] / n))
         above = np.cumsum(counts[::-1])[::-1]
         sums = np.cumsum(counts * sizes)
         below = np.concatenate([[0.0], sums[:-1]])  # sum of the scores under this code

@@ -42,7 +42,8 @@ _LARGEST_UNIT = 2.0**1000
 class Pairs:
     """Gradients and second derivatives (n_outputs, n_rows), times the row weights.
 
-    weight: given when these are the pairs of the rows of a sample alone (`PairsMaker.portion`), one entry each.
+    weight: given when these are the pairs of the rows of a sample alone (`PairsMaker.portion`), one entry each, and
+    weight_peak is the largest.
     """
 
     grad: np.ndarray
@@ -51,6 +52,7 @@ class Pairs:
     hess_peak: float
     deviance: float  # mean over the weights
     weight: np.ndarray | None = None
+    weight_peak: float = 1.0
     packed: Packing | None = None  # squared error: the pairs are in the backend's words, and the arrays empty
     root: np.ndarray = field(default_factory=lambda: NO_ROOT)  # ... and this the root's histogram, if it is known
 
@@ -123,7 +125,8 @@ class PairsMaker:
         weight = self._portion[2 * k * n : (2 * k + 1) * n]
         peaks = np.zeros((self.team.n_threads, 8))
         self.team.run(gather_pairs, index, times, pairs.grad, pairs.hess, self.weight, grad, hess, weight, peaks)
-        return Pairs(grad, hess, float(peaks[:, 0].max()), float(peaks[:, 1].max()), pairs.deviance, weight)
+        of_grad, of_hess, of_weight = peaks[:, :3].max(axis=0).tolist()
+        return Pairs(grad, hess, of_grad, of_hess, pairs.deviance, weight if len(self.weight) else times, of_weight)
 
     def _evaluate(
         self, raw: np.ndarray, option: np.ndarray, scale: float, update: Update

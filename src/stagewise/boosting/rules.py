@@ -80,8 +80,8 @@ class Rule:
             none = pairs.grad[output], pairs.hess[output]
             return Working(*none, pairs.grad_peak, 1.0, True, packed=pairs.packed, root=pairs.root)
         if pairs.weight is not None:
-            peak = float(pairs.weight.max())
-            return Working(pairs.grad[output], pairs.weight, pairs.grad_peak, peak, False, self._wide, listed=True)
+            peaks = pairs.grad_peak, pairs.weight_peak
+            return Working(pairs.grad[output], pairs.weight, *peaks, False, self._wide, listed=True)
         weight = self.targets.weight
         hess = weight if len(weight) else pairs.hess[output]
         peak, by_weight = 1.0 if self.targets.plain else self._weight_peak, len(weight) > 0
@@ -104,7 +104,7 @@ class LeafRule(Rule):
         loss, targets, params, grown = self.loss, self.targets, self.backend.params, fitted.grown
         weight, heaviest, counts = targets.weight, self._weight_peak, targets.counts
         if pairs.weight is not None:
-            weight, heaviest = pairs.weight, float(pairs.weight.max())
+            weight, heaviest = pairs.weight, pairs.weight_peak
         units = np.array([power_above(pairs.grad_peak), power_above(pairs.hess_peak), power_above(heaviest)])
         if pairs.packed is not None:
             sums = grown.sums(pairs.packed)

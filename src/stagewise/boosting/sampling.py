@@ -10,6 +10,7 @@ from stagewise.boosting.pairs import Pairs
 from stagewise.data.shard import Shard
 from stagewise.kernels.exact import hash_threshold_counts, mix_rows, power_above, stream_key
 from stagewise.kernels.influence import BUCKETS, influence_edge, influence_rows, influence_sums
+from stagewise.kernels.pairs import Update
 from stagewise.kernels.reducer import ALONE, Reducer
 
 __all__ = ["Rows", "Sampler", "TrimmingSampler", "UniformSampler", "smallest_hashes"]
@@ -66,6 +67,10 @@ class Sampler:
 
     def __call__(self, stage: int, pairs: Pairs | None = None) -> Rows:
         return self.all
+
+    def foresee(self, stage: int, update: Update) -> Update:
+        """What the sample of a stage will need to know of its pairs, asked for before they are made."""
+        return update
 
     def narrow(self, rows: Rows, pairs: Pairs, output: int) -> Rows:
         """Those of the stage's rows that the learner of one output sees."""

@@ -49,6 +49,8 @@ from stagewise.kernels.partition import (
     divide_sides,
     divide_sides_backward,
 )
+from stagewise.kernels.sample import NO_SAMPLE, Sample, copy_rows, fetch_codes, sample_share
+from stagewise.kernels.slots import assign_slots, give_slot, settle
 from stagewise.kernels.split import (
     BIN,
     COLUMN,
@@ -113,6 +115,7 @@ class Work(NamedTuple):
     clock: np.ndarray  # int64 (4): cycles that thread 0 spent on histograms, split search, dividing rows; and when
     # several threads give a tree up (0: never), see backends/pace.py
     root: np.ndarray = NO_ROOT  # int64 (2, stride * PITCH): the root's wide histogram; empty: built from its rows
+    sample: Sample = NO_SAMPLE
 
 
 @piece
@@ -129,58 +132,6 @@ def columns_of(stride, tid, n_threads):
     """This thread's columns, in steps of four as histograms are built."""
     fours = stride // 4
     return 4 * (fours * tid // n_threads), 4 * (fours * (tid + 1) // n_threads)
-
-
-# --- slots: where histograms are kept --------------------------------------------------------------------------------
-
-
-@device
-def take_slot(free, kind):
-    """A free slot, or -1 when all are taken: then the histogram is dropped and built again when it is needed."""
-    top = free.shape[1] - 1
-    if free[kind, top] == 0:
-        return np.int64(-1)
-    free[kind, top] -= 1
-    return free[kind, free[kind, top]]
-
-
-@device
-def give_slot(free, kind, slot):
-    if slot >= 0:
-        top = free.shape[1] - 1
-        free[kind, free[kind, top]] = slot
-        free[kind, top] += 1
-
-
-@device
-def assign_slots(state, free, room, packing, parent, small, big, do_big):
-    """Slots for the children of `parent` (-1: `small` is the root); a number beyond `room` is not kept."""
-    kind = np.int64(is_wide(state, small, packing))
-    slot = take_slot(free, kind)
-    state[small, SLOT] = slot if slot >= 0 else room[kind]
-    if parent < 0:
-        return
-    kind, parent_kind, parent_slot = (
-        np.int64(is_wide(state, big, packing)),
-        np.int64(is_wide(state, parent, packing)),
-        state[parent, SLOT],
-    )
-    reuse = do_big and parent_slot >= 0 and parent_kind == kind
-    slot = parent_slot if reuse else take_slot(free, kind)
-    state[big, SLOT] = slot if slot >= 0 else room[kind] + 1
-    if not reuse:  # handed out again at the next split at the earliest: it is still read in this one
-        give_slot(free, parent_kind, parent_slot)
-
-
-@device
-def settle(state, gain, node, packing, free, room, keep):
-    """Keep a node's slot while the node can still be split; free it otherwise, unless leaves keep theirs."""
-    kind, slot = np.int64(is_wide(state, node, packing)), state[node, SLOT]
-    if slot >= room[kind]:
-        state[node, SLOT] = -1
-    elif gain[node] <= 0.0 and not keep:
-        give_slot(free, kind, slot)
-        state[node, SLOT] = -1
 
 
 # --- the steps of a split, all threads together ----------------------------------------------------------------------
@@ -212,14 +163,17 @@ def partition_node(bins, nodes, node, work, tid, n_threads):
     place, shift, bound = test_of(
         bins.bundles, nodes.split[node, COLUMN], nodes.split[node, BIN], nodes.split[node, MISSING_LEFT] == 1
     )
-    column = bins.by_column[place]
+    column, off = bins.by_column[place], False
+    if work.sample.places.shape[0] > 0:
+        off = fetch_codes(column, place, rows, s, e, e - s < _ALONE, work.sample, work.gate, tid, n_threads)
+        column = work.sample.columns[place]
     by_set, sides = nodes.split[node, BIN] < 0, work.sides[tid]
     if by_set:
         fill_sides(nodes.split[node], sides)
     middle = s + nodes.split[node, COUNT_LEFT]
     k0, k1, left, right = s, e, s, middle
-    working, off = True, False
-    if n_threads > 1:
+    working = True
+    if n_threads > 1 and not off:
         if e - s < _ALONE:
             working = tid == 0
         else:
@@ -264,10 +218,18 @@ def is_built(state, parent, which, do_small, do_big):
 @piece
 def build_shared(bins, nodes, parent, small, big, do_small, do_big, work, packing, pools, tid, n_threads):
     """Histograms of children with so many rows that the threads share these. True when called off."""
-    state, off = nodes.state, False
+    state, off, sample = nodes.state, False, work.sample
     if parent < 0 and work.root.shape[0] > 0:
         return False
     c0, c1 = columns_of(bins.stride, tid, n_threads)
+    fours, last = bins.stride >> 2, sample.ready.shape[0] - 1
+    fresh = parent < 0 and last >= 0 and sample.ready[last] == 0
+    if fresh:
+        fresh = packing.narrow and shares_rows(bins, state, small, packing, n_threads)
+        if not fresh:
+            k0, k1 = share(0, sample.places.shape[0], tid, n_threads)
+            copy_rows(sample, fours, k0, k1)
+            off = barrier(work.gate, n_threads)
     for which in range(2):
         node = big if which == 1 else small
         if is_built(state, parent, which, do_small, do_big) and shares_rows(bins, state, node, packing, n_threads):
@@ -275,10 +237,15 @@ def build_shared(bins, nodes, parent, small, big, do_small, do_big, work, packin
             off = off or barrier(work.gate, n_threads)  # the threads' own histograms are no longer read
             if not off:
                 rows = work.rows[state[node, HOME]]
-                build_share(bins, work.words, work.more_words, rows, k0, k1, packing, pools, tid)
+                if fresh:
+                    sample_share(sample, work.words, fours, k0, k1, packing, pools, tid)
+                else:
+                    build_share(bins, work.words, work.more_words, rows, k0, k1, packing, pools, tid)
                 off = barrier(work.gate, n_threads)
                 merge_columns(pools, state[node, SLOT], n_threads, c0, c1)
                 accumulate(pools, True, state[node, SLOT], bins.n_bins, c0, c1)
+    if tid == 0 and last >= 0 and not off:
+        sample.ready[last] = 1
     return off
 
 

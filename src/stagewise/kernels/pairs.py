@@ -19,6 +19,7 @@ import numpy as np
 
 from stagewise.kernels.exact import Packing, exact_exp, exact_log
 from stagewise.kernels.jit import device, float_bits, from_bits, kernel
+from stagewise.kernels.scores import NO_SCORES, Scores, code_rows
 from stagewise.kernels.team import share
 
 __all__ = [
@@ -50,6 +51,7 @@ class Update(NamedTuple):
     by_weight: bool  # the second field is the weight, not the second derivative
     words: np.ndarray  # int64 (n_rows): packed pairs; empty: nothing is packed
     lost: np.ndarray  # int64 (n_threads, 8): rows that keep under 4 bits of their gradient are added here
+    scores: Scores = NO_SCORES  # codes of the |gradients|, for a sampler
 
 
 CHUNK = 1024
@@ -126,10 +128,12 @@ def pack_rows(grad, hess, packing, words):
 
 @device
 def pack(update, a, b, tid, weight, grad, hess):
-    """Pack the pairs of rows a..b in the way that is expected to be right, while they are in the cache."""
+    """Pack the pairs of rows a..b in the way that is expected to be right, and score them, while they are at hand."""
     if update.words.shape[0] > 0:
         second = weight[a:b] if update.by_weight else hess[a:b]
         update.lost[tid, 0] += pack_rows(grad[a:b], second, update.packing, update.words[a:b])
+    if update.scores.codes.shape[0] > 0:
+        code_rows(grad[a:b], update.scores.scale, update.scores, a, b, tid)
 
 
 @device

@@ -10,7 +10,6 @@ import numpy as np
 
 from stagewise.kernels.bundles import PLAIN, fill_lefts, left_word, missing_word, physical_column
 from stagewise.kernels.grow import (
-    assign_slots,
     begin,
     build_rest,
     build_shared,
@@ -32,6 +31,7 @@ from stagewise.kernels.nodes import (
     is_wide,
     smaller_child,
 )
+from stagewise.kernels.slots import assign_slots
 from stagewise.kernels.split import (
     BIN,
     COLUMN,

@@ -1,0 +1,39 @@
+"""The rows of a sample as a table of their own, which growth fills as it needs it (kernels/sample.py)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stagewise.kernels.histogram import Bins
+from stagewise.kernels.sample import NO_SAMPLE, Sample
+
+__all__ = ["SampleRoom"]
+
+
+class SampleRoom:
+    """Room that is kept from stage to stage; a stage that draws more rows than any before makes it larger."""
+
+    def __init__(self, bins: Bins, labels: np.ndarray) -> None:
+        """labels: an empty array of the type that labels have."""
+        self.bins, self.labels = bins, labels
+        self._room = (np.empty(0, np.uint8), np.empty(0, np.uint8))
+        self._listed: np.ndarray | None = None
+        self._sample = NO_SAMPLE
+
+    def table(self, listed: np.ndarray, places: np.ndarray) -> tuple[Bins, Sample]:
+        """The rows of `listed`, whose codes are at `places`. The trees of a stage, which all see the same array of
+        rows, share what the first of them fetched."""
+        if listed is not self._listed:
+            n, stride, columns = len(listed), self.bins.stride, len(self.bins.n_bins)
+            if len(self.labels) < n:
+                most = n + n // 16
+                self.labels = np.empty(most, self.labels.dtype)
+                self._room = (np.empty(most * stride, np.uint8), np.empty(most * columns, np.uint8))
+            self._listed, self._sample = listed, Sample(
+                places=places,
+                codes=self.bins.by_row.view(np.uint32),
+                by_row=self._room[0][: n * stride].view(np.uint32),
+                columns=self._room[1][: n * columns].reshape(columns, n),
+                ready=np.zeros(columns + 1, np.uint8),
+            )  # fmt: skip
+        return self.bins._replace(by_row=self._sample.by_row.view(np.uint8)), self._sample

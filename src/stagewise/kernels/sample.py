@@ -1,0 +1,124 @@
+"""The codes of the rows of a sample, as growth wants them.
+
+Growth visits every row several times, and in a table of which it looks at three rows of ten most of what a cache line
+brings along is of no use. So the codes of the rows drawn are copied into a table of their own, row by row, for
+histograms; that of the root is built on the way, so that memory and additions do not wait for each other. Rows are
+divided by few of the columns (workload A: by 7 of 28), so these are fetched when a node asks for one.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stagewise.kernels.histogram import PITCH, clear, flush
+from stagewise.kernels.jit import device, never_inline, prefetch
+from stagewise.kernels.team import barrier, share
+
+__all__ = ["NO_SAMPLE", "Sample"]
+
+_WHOLE = 4
+"""A node with at least one row of so many fetches the column for all rows: others will ask for it too."""
+
+_AHEAD = 32
+"""Rows between a prefetch and its use."""
+
+
+class Sample(NamedTuple):
+    """Rows of a table that are numbered anew: growth knows them as 0, 1, 2 ..."""
+
+    places: np.ndarray  # uint32 (n): their numbers in the table; empty: growth sees the table itself
+    codes: np.ndarray  # uint32: the table's codes, row by row, four in a word
+    by_row: np.ndarray  # uint32: room for theirs, the bins that growth is given
+    columns: np.ndarray  # uint8 (n_columns, n): room for their codes, column by column
+    ready: np.ndarray  # uint8 (n_columns + 1): whether a column is there; the last entry: whether by_row is
+
+
+NO_SAMPLE = Sample(
+    places=np.empty(0, np.uint32),
+    codes=np.empty(0, np.uint32),
+    by_row=np.empty(0, np.uint32),
+    columns=np.empty((0, 0), np.uint8),
+    ready=np.empty(0, np.uint8),
+)
+
+
+@device
+def copy_rows(sample, fours, start, stop):
+    """Copy the codes of rows start..stop, `fours` words each."""
+    never_inline()
+    width = np.uint64(fours)
+    for k in range(start, stop):
+        p, to = np.uint64(sample.places[k]) * width, np.uint64(k) * width
+        for q in range(fours):
+            sample.by_row[to + np.uint64(q)] = sample.codes[p + np.uint64(q)]
+
+
+@device
+def copy_and_add(sample, words, fours, start, stop, out):
+    """The same, and out[column * PITCH + bin] += words[row] as in `histogram.add_rows`."""
+    never_inline()
+    one, eight, byte, width = np.uint64(1), np.uint32(8), np.uint32(255), np.uint64(fours)
+    k, end, last = np.uint64(start), np.uint64(stop), np.uint64(sample.places.shape[0] - 1)
+    to = k * width
+    while k < end:
+        p = np.uint64(sample.places[min(k + np.uint64(_AHEAD), last)]) * width
+        prefetch(sample.codes, p)
+        prefetch(sample.codes, p + width - one)
+        p, q, word = np.uint64(sample.places[k]) * width, np.uint64(0), words[k]
+        for _ in range(fours):
+            four = sample.codes[p]
+            sample.by_row[to] = four
+            out[q + np.uint64(four & byte)] += word
+            out[q + np.uint64(PITCH) + np.uint64((four >> eight) & byte)] += word
+            out[q + np.uint64(2 * PITCH) + np.uint64((four >> np.uint32(16)) & byte)] += word
+            out[q + np.uint64(3 * PITCH) + np.uint64(four >> np.uint32(24))] += word
+            p += one
+            to += one
+            q += np.uint64(4 * PITCH)
+        k += one
+
+
+@device
+def sample_share(sample, words, fours, start, stop, packing, pools, tid):
+    """`histogram.build_share` for the root of a sample whose rows have not been copied yet: does that too."""
+    never_inline()
+    packed, grad, hess = pools.own_packed[tid], pools.own_grad[tid], pools.own_hess[tid]
+    clear(grad)
+    clear(hess)
+    k = start
+    while k < stop:
+        end = min(stop, k + packing.block)
+        copy_and_add(sample, words, fours, k, end, packed)
+        flush(packed, grad, hess, packing)
+        k = end
+
+
+@device
+def fetch_codes(column, place, rows, s, e, alone, sample, gate, tid, n_threads):
+    """See to it that sample.columns[place] has the codes of rows[s:e]; column: the table's own. True when called off.
+
+    Each thread fetches those rows that it will divide, so nobody waits; or its part of all rows, and then all wait.
+    """
+    never_inline()
+    if sample.ready[place] != 0:
+        return False
+    n, out = sample.places.shape[0], sample.columns[place]
+    if _WHOLE * (e - s) >= n:
+        k0, k1 = share(0, n, tid, n_threads)
+        places, own = sample.places[k0:k1], out[k0:k1]
+        for k in range(k1 - k0):
+            own[k] = column[places[k]]
+        off = barrier(gate, n_threads)
+        if tid == 0 and not off:
+            sample.ready[place] = 1
+        return off
+    if n_threads > 1 and not alone:
+        s, e = share(s, e, tid, n_threads)
+    elif tid > 0:
+        return False
+    own = rows[s:e]
+    for k in range(e - s):
+        out[own[k]] = column[sample.places[own[k]]]
+    return False
