@@ -44,6 +44,7 @@ class Fleet:
         self._heard = self._manned = time.monotonic()
         self.generations = 0
         self.bytes_sent, self.histograms = 0, 0  # by one member, for a model
+        self.on_disk = 0  # members whose codes were mapped
         self.interrupted = self.direct = False
         self._ctrl_c = Interrupt()
 
@@ -139,7 +140,7 @@ class Fleet:
                     self.histograms += max((outcome.histograms for outcome in outcomes), default=0)
                     for outcome in outcomes:
                         if outcome.model is not None:
-                            self.direct = outcome.direct
+                            self.direct, self.on_disk = outcome.direct, outcome.on_disk
                             audience.end(outcome.model.history)
                             return outcome.model
                     best = max((o.progress for o in outcomes if o.progress), key=lambda p: len(p.stages), default=None)
