@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import random
 import shutil
-import signal
 import subprocess
 import sys
 import threading
@@ -31,41 +29,16 @@ pytestmark = [
 
 import dask.array as da  # noqa: E402
 import dask.dataframe as dd  # noqa: E402
-from distributed import Client, LocalCluster, Security, Status  # noqa: E402
+from distributed import Client, Security, Status  # noqa: E402
 
-import stagewise.dask as sd  # noqa: E402
+from fleets import N_ROWS, cluster, kill, lazy, local, remote  # noqa: E402
 from stagewise.dask.partitions import merged, sample_edge  # noqa: E402
-
-N_ROWS = 6_000
-CHUNKS = (2_500, 1, 1_499, 0, 2_000)  # uneven, one of a row, one empty
-
-
-def cluster(n_workers: int, **more: object) -> LocalCluster:
-    return LocalCluster(
-        n_workers=n_workers, threads_per_worker=1, processes=True, dashboard_address=None,
-        silence_logs=logging.CRITICAL, **more,
-    )  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def client():
     with cluster(2) as own, Client(own) as client:
         yield client
-
-
-def local(kind: str, **params: object) -> object:
-    made = sw.GradientBoostingClassifier if kind in ("two", "three") else sw.GradientBoostingRegressor
-    return made(**{"n_estimators": 4, **params})
-
-
-def remote(est: object) -> object:
-    return getattr(sd, type(est).__name__)(**est.get_params())
-
-
-def lazy(values: np.ndarray | None) -> object:
-    if values is None:
-        return None
-    return da.from_array(values, chunks=(CHUNKS, *((-1,) if values.ndim == 2 else ())))
 
 
 CASES = {
@@ -174,14 +147,6 @@ def test_a_fleet_of_one_and_what_is_refused(client):
         remote(local("two")).fit(da.from_array(X), da.zeros(500, dtype=int))
     with pytest.raises(sw.InputError, match="all weights are zero"):
         remote(est).fit(da.from_array(X), da.from_array(y), da.zeros(500))
-
-
-def kill(own: LocalCluster, rng: random.Random) -> None:
-    """One worker process, without a warning."""
-    alive = [w.process.process for w in list(own.workers.values()) if w.process is not None]
-    pids = [process.pid for process in alive if process is not None and process.is_alive()]
-    if pids:
-        os.kill(rng.choice(pids), signal.SIGKILL)
 
 
 def test_a_killed_worker_does_not_change_the_model():

@@ -148,7 +148,10 @@ class Fleet:
                     progress, fruitless = best if grown else progress, 0 if grown else fruitless + 1
                     if fruitless > _FRUITLESS:
                         reasons = "; ".join(sorted({outcome.reason for outcome in outcomes if outcome.reason}))
-                        raise ClusterError(f"Training failed {fruitless} times without finishing a stage: {reasons}")
+                        raise ClusterError(
+                            f"Training failed {fruitless} times without finishing a stage: {reasons or 'they died.'} "
+                            "Workers that are lost again and again may run out of memory."
+                        )
             finally:
                 audience.close()
                 self._tell(forget_run, self.run)

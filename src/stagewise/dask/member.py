@@ -70,9 +70,11 @@ class Outcome:
     on_disk: int = 0  # members whose codes were mapped
 
 
-def state_bytes(job: Job) -> int:
-    """Bytes that a row needs in memory while it is trained on, beside its codes: see docs/cluster.md."""
-    return 24 * job.loss.n_outputs + 50
+def training_bytes(job: Job, n_rows: int, weighted: bool) -> int:
+    """Memory that training on some rows takes beside their codes, which may be on disk: see docs/cluster.md."""
+    slots = min(2 * job.tree.max_leaf_nodes + 2, n_rows + 2)
+    histograms = min(1 << 28, slots * stride_of(len(job.cuts)) * 256 * 16)
+    return n_rows * (24 * job.loss.n_outputs + 27 + 16 * weighted) + histograms
 
 
 class _Kept:
@@ -99,26 +101,28 @@ class _Reporter:
         self.worker.log_event(self.topic, told)
 
 
-def assembled(parts: list[BinnedPart], cuts: tuple[np.ndarray, ...], n_threads: int, room: Room, state: int) -> Bins:
-    """The codes of all partitions as one table, in memory or mapped. state: other bytes that a row will need."""
+def assembled(parts: list[BinnedPart], cuts: tuple[np.ndarray, ...], n_threads: int, room: Room, more: int) -> Bins:
+    """The codes of all partitions as one table, in memory or mapped. more: bytes that training takes beside them."""
     f, n = len(cuts), sum(len(part.y) for part in parts)
     stride, n_bins = stride_of(f), np.array([len(own) + 1 for own in cuts], np.int64)
     with Team(n_threads) as team:
-        if n == 0 or room.fits(n * (f + stride + state)):
+        if n == 0 or room.fits(n * (f + stride) + more):
             none = np.empty((f, 0), np.uint8)
             by_column = np.ascontiguousarray(np.concatenate([none, *(part.codes for part in parts)], axis=1))
             by_row = np.empty(n * stride, np.uint8)
             team.run(interleave, by_column, stride, by_row)
             return Bins(by_row, by_column, n_bins, stride)
         by_column = room.on_disk((part.codes for part in parts), f, n)
-        file, out = room.file(n * stride), np.empty(_BLOCK * stride, np.uint8)
-        for a in range(0, n, _BLOCK):
-            some = np.ascontiguousarray(by_column[:, a : a + _BLOCK])
-            own = out[: some.shape[1] * stride]
-            team.run(interleave, some, stride, own)
-            file.write(a * stride, own)
+        out = np.empty(_BLOCK * stride, np.uint8)
+        with room.file(n * stride) as file:
+            for a in range(0, n, _BLOCK):
+                some = np.ascontiguousarray(by_column[:, a : a + _BLOCK])
+                own = out[: some.shape[1] * stride]
+                team.run(interleave, some, stride, own)
+                file.write(a * stride, own)
+            by_row = file.mapped()
     release(by_column)
-    return Bins(file.mapped(), by_column, n_bins, stride)
+    return Bins(by_row, by_column, n_bins, stride)
 
 
 def _held_out(job: Job, problem: Problem, shard: Shard) -> Problem:
@@ -159,8 +163,15 @@ def problem_of(
     room: Room,
 ) -> Problem:
     """This member's part of the problem."""
-    state = state_bytes(job)
-    bins = assembled(parts, job.cuts, n_threads, room, state)
+    n = sum(len(part.y) for part in parts)
+    more = training_bytes(job, n, parts[0].weight is not None)
+    if room.limit is not None and room.taken() + more > room.limit:
+        raise InputError(
+            f"Worker {room.address} may use {room.limit / 2**20:,.0f} MiB of memory, and uses "
+            f"{room.taken() / 2**20:,.0f}; training on its {n:,} rows takes {more / 2**20:,.0f} MiB more, even with "
+            "codes on disk. Use more workers, or give them more memory."
+        )
+    bins = assembled(parts, job.cuts, n_threads, room, more)
     y, weight = np.concatenate([part.y for part in parts]), joined([part.weight for part in parts])
     shard = Shard(reducer, np.array(firsts, np.int64), np.array([len(part.y) for part in parts], np.int64))
     validation = None
@@ -170,7 +181,7 @@ def problem_of(
         if score is None and not watched:
             score = np.zeros((job.loss.n_outputs, 0))
         validation = Validation(
-            assembled(watched, job.cuts, n_threads, room, state),
+            assembled(watched, job.cuts, n_threads, room, more),
             np.empty(0, np.uint32),
             np.concatenate([np.empty(0), *(part.y for part in watched)]),
             np.empty(0) if own is None else own,
@@ -216,23 +227,16 @@ def train(
 
     if worker.address not in members:  # Dask has moved the task: this generation is over
         return Outcome(None, progress, "a member was moved to another worker.")
-    room, n = Room(worker), sum(len(part.y) for part in parts)
-    if room.limit is not None and n * state_bytes(job) > room.limit:
-        raise ClusterError(
-            f"Worker {worker.address} may use {room.limit / 2**20:,.0f} MiB of memory; its {n:,} rows need "
-            f"{n * state_bytes(job) / 2**20:,.0f} MiB even with their codes on disk. Use more workers, or a higher "
-            "memory_limit."
-        )
     reducer = ClusterReducer(worker, job.run, generation, members, wanted)
     kept = _Kept(progress)
     try:
         direct = reducer.open_lines()
-        n_threads = threads_for(n, job.schema.n_columns, job.tree, threads)
-        problem = problem_of(job, parts, firsts, watched, reducer, n_threads, progress, room)
+        n_threads = threads_for(sum(len(part.y) for part in parts), job.schema.n_columns, job.tree, threads)
+        problem = problem_of(job, parts, firsts, watched, reducer, n_threads, progress, Room(worker))
         callbacks = [_Reporter(worker, job.run)] if reducer.rank == 0 else []
         on_disk = reducer.count(int(is_mapped(problem.bins.by_row)))
         eyes = problem.validation.bins if problem.validation is not None else problem.bins
-        with Keeper(room, (*problem.bins[:2], *eyes[:2])):
+        with Keeper(Room(worker), (*problem.bins[:2], *eyes[:2])):
             model = boost(problem, gradient_boosting(job.tree), job.params, callbacks, n_threads, kept)  # type: ignore[arg-type]
         return Outcome(model, None, "", reducer.bytes_sent, reducer.histograms, direct, on_disk)
     except ClusterError as error:

@@ -39,6 +39,7 @@ class Room:
             except ValueError:  # Dask reads back what it has spilled, outside of any task
                 worker = next(iter(Worker._instances), None)
         self.worker = worker
+        self.address = "here" if worker is None else worker.address
         self.folder: str | None = None if worker is None else worker.local_directory
         self.limit: int | None = None if worker is None else worker.memory_manager.memory_limit
         if self.limit is None:
@@ -65,15 +66,16 @@ class Room:
         """Mapped codes (n_columns, n_rows), from those of batches of rows one after the other."""
         if n_columns * n_rows == 0:
             return np.empty((n_columns, n_rows), np.uint8)
-        file, at = self.file(n_columns * n_rows), 0
-        for own in codes:
-            check_rows(at + own.shape[1], n_rows, last=False)
-            for j in range(n_columns):
-                file.write(j * n_rows + at, own[j])
-            at += own.shape[1]
-            release(own)
-        check_rows(at, n_rows)
-        return file.mapped().reshape(n_columns, n_rows)
+        at = 0
+        with self.file(n_columns * n_rows) as file:
+            for own in codes:
+                check_rows(at + own.shape[1], n_rows, last=False)
+                for j in range(n_columns):
+                    file.write(j * n_rows + at, own[j])
+                at += own.shape[1]
+                release(own)
+            check_rows(at, n_rows)
+            return file.mapped().reshape(n_columns, n_rows)
 
 
 def check_rows(now: int, before: int, last: bool = True) -> None:

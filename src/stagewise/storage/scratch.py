@@ -17,12 +17,13 @@ __all__ = ["Scratch"]
 class Scratch:
     """A file of `size` bytes (at least one) in a folder, by default that of the system for temporary files.
 
-    Nothing stays behind, even when the process is killed.
+    A context manager: it is closed with it, and lives on in what was mapped. Nothing stays behind, even when the
+    process is killed.
     """
 
     def __init__(self, folder: str | None, size: int) -> None:
         self.folder, self.size = folder or tempfile.gettempdir(), size
-        self._file: Any = tempfile.TemporaryFile(prefix="stagewise-", dir=self.folder, buffering=0)  # noqa: SIM115  see `mapped`
+        self._file: Any = tempfile.TemporaryFile(prefix="stagewise-", dir=self.folder, buffering=0)  # noqa: SIM115  closed by __exit__
         try:
             if hasattr(os, "posix_fallocate"):
                 os.posix_fallocate(self._file.fileno(), 0, size)  # a disk that is too small says so now
@@ -45,5 +46,10 @@ class Scratch:
 
     def mapped(self) -> np.ndarray:
         """What was written, uint8, for kernels that only read it."""
-        with self._file:
-            return map_open_file(self._file.fileno(), self.size)
+        return map_open_file(self._file.fileno(), self.size)
+
+    def __enter__(self) -> Scratch:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._file.close()
