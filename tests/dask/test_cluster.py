@@ -46,6 +46,8 @@ CASES = {
     "absolute error": ("real", {"loss": "absolute_error"}),
     "huber": ("heavy", {"loss": "huber"}),
     "two classes": ("two", {"subsample": 0.5, "influence_trimming": 0.1}),
+    "one-sided": ("three", {"sampling": "goss", "learning_rate": 0.5}),
+    "least variance": ("heavy", {"sampling": "mvs", "subsample": 0.3, "loss": "huber"}),
     "three classes": ("three", {"class_weight": "balanced", "early_stopping": True}),
 }
 
@@ -300,5 +302,3 @@ def test_categories_are_those_of_all_partitions(client, tmp_path, kind, growth):
     if kind == "real":
         with pytest.raises(sw.ParameterError, match='category_encoding="sets"'):
             remote(est).set_params(category_encoding="auto").fit(frame, "y", "w")
-    with pytest.raises(sw.ParameterError, match="sampling"):
-        remote(est).set_params(sampling="goss").fit(frame, "y", "w")

@@ -39,7 +39,8 @@ _LARGEST_UNIT = 2.0**1000
 class Pairs:
     """Gradients and second derivatives (n_outputs, n_rows), times the row weights.
 
-    weight: given when these are the pairs of the rows of a sample alone (`PairsMaker.portion`), one entry each.
+    weight: given when these are the pairs of the rows of a sample alone (`PairsMaker.portion`), one entry each, and
+    weight_peak is the largest.
     """
 
     grad: np.ndarray
@@ -48,6 +49,7 @@ class Pairs:
     hess_peak: float
     deviance: float  # mean over the weights
     weight: np.ndarray | None = None
+    weight_peak: float = 1.0
 
 
 def exact_sum(team: Team, values: np.ndarray, weight: np.ndarray) -> float:
@@ -109,7 +111,9 @@ class PairsMaker:
         weight = self._portion[2 * k * n : (2 * k + 1) * n]
         peaks = np.zeros((self.team.n_threads, 8))
         self.team.run(gather_pairs, index, times, pairs.grad, pairs.hess, self.weight, grad, hess, weight, peaks)
-        return Pairs(grad, hess, float(peaks[:, 0].max()), float(peaks[:, 1].max()), pairs.deviance, weight)
+        peaks[0, 2] = weight.max(initial=0.0)
+        largest = self.team.reducer.max(peaks.max(axis=0)).tolist()
+        return Pairs(grad, hess, *largest[:2], pairs.deviance, weight, largest[2])
 
     def _evaluate(
         self, raw: np.ndarray, option: np.ndarray, scale: float, update: Update

@@ -77,8 +77,8 @@ class Rule:
 
     def _first_order(self, pairs: Pairs, output: int) -> Working:
         if pairs.weight is not None:
-            peak = float(pairs.weight.max())
-            return Working(pairs.grad[output], pairs.weight, pairs.grad_peak, peak, False, self._wide, listed=True)
+            peaks = pairs.grad_peak, pairs.weight_peak
+            return Working(pairs.grad[output], pairs.weight, *peaks, False, self._wide, listed=True)
         weight = self.targets.weight
         hess = weight if len(weight) else pairs.hess[output]
         peak, by_weight = 1.0 if self.targets.plain else self._weight_peak, len(weight) > 0
@@ -98,14 +98,15 @@ class LeafRule(Rule):
         loss, targets, params, grown = self.loss, self.targets, self.backend.params, fitted.grown
         weight, heaviest, counts = targets.weight, self._weight_peak, targets.counts
         if pairs.weight is not None:
-            weight, heaviest = pairs.weight, float(pairs.weight.max())
+            weight, heaviest = pairs.weight, pairs.weight_peak
         units = np.array([power_above(pairs.grad_peak), power_above(pairs.hess_peak), power_above(heaviest)])
         sums = self.backend.leaf_sums(grown, pairs.grad[output], pairs.hess[output], weight, units, loss)
         values = np.ascontiguousarray(sums[:, 3])
         if loss.leaf_quantile is not None:
             if pairs.weight is not None:
                 counts = np.zeros(len(targets.y), np.int64)
-                counts[grown.listed] = integer_weights(pairs.weight, heaviest, len(pairs.weight))
+                drawn = self.backend.team.reducer.count(len(pairs.weight))
+                counts[grown.listed] = integer_weights(pairs.weight, heaviest, drawn)
             values = self.backend.leaf_quantiles(grown, targets.y, raw[output], counts, loss.leaf_quantile, delta)
         if params.l1 > 0.0 or params.l2 > 0.0:
             grad, hess = np.abs(sums[:, 0]), sums[:, 1]

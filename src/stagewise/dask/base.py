@@ -86,8 +86,6 @@ class ClusterBoosting(BaseGradientBoosting):
         """
         if self.warm_start:
             raise ParameterError("warm_start is not available on a cluster; use warm_start=False.")
-        if self.sampling != "uniform":
-            raise ParameterError(f'sampling={self.sampling!r} is not available on a cluster; use "uniform".')
         if client is None:
             try:
                 client = default_client()

@@ -61,6 +61,7 @@ class TreeLearner:
         """The tree's structure, grown on the rows of `index`."""
         w = working
         key, listed = stream_key(self.seed, _PURPOSE, stage, output), index if w.listed else _NO_ROWS
-        packed = self.backend.pack(w.grad, w.hess, (w.grad_peak, w.hess_peak), w.constant, w.wide, w.by_weight, listed)
+        belongs = listed if w.listed else None
+        packed = self.backend.pack(w.grad, w.hess, (w.grad_peak, w.hess_peak), w.constant, w.wide, w.by_weight, belongs)
         grown = self.backend.grow(packed, index, rest, key, listed)
         return TreeFit(self.backend, grown, working, rest)
