@@ -40,9 +40,14 @@ def lazy(values: np.ndarray | None) -> object:
     return da.from_array(values, chunks=(CHUNKS, *((-1,) if values.ndim == 2 else ())))
 
 
+def worker_processes(own: LocalCluster) -> list[int]:
+    """The numbers of the worker processes that live."""
+    alive = [w.process.process for w in list(own.workers.values()) if w.process is not None]
+    return [process.pid for process in alive if process is not None and process.is_alive()]
+
+
 def kill(own: LocalCluster, rng: random.Random) -> None:
     """One worker process, without a warning."""
-    alive = [w.process.process for w in list(own.workers.values()) if w.process is not None]
-    pids = [process.pid for process in alive if process is not None and process.is_alive()]
+    pids = worker_processes(own)
     if pids:
         os.kill(rng.choice(pids), signal.SIGKILL)

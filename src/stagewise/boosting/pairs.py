@@ -113,7 +113,7 @@ class PairsMaker:
         self.team.run(gather_pairs, index, times, pairs.grad, pairs.hess, self.weight, grad, hess, weight, peaks)
         peaks[0, 2] = weight.max(initial=0.0)
         largest = self.team.reducer.max(peaks.max(axis=0)).tolist()
-        return Pairs(grad, hess, *largest[:2], pairs.deviance, weight, largest[2])
+        return Pairs(grad, hess, largest[0], largest[1], pairs.deviance, weight, largest[2])
 
     def _evaluate(
         self, raw: np.ndarray, option: np.ndarray, scale: float, update: Update

@@ -127,6 +127,7 @@ class ClusterBoosting(BaseGradientBoosting):
             "histograms": fleet.histograms,
             "lines": "direct" if fleet.direct else "dask",
             "on_disk": fleet.on_disk,
+            "frozen": fleet.frozen,
         }
         if fleet.interrupted:
             warnings.warn(

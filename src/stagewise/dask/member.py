@@ -240,6 +240,7 @@ def train(
             model = boost(problem, gradient_boosting(job.tree), job.params, callbacks, n_threads, kept)  # type: ignore[arg-type]
         return Outcome(model, None, "", reducer.bytes_sent, reducer.histograms, direct, on_disk)
     except ClusterError as error:
+        reducer.cut()
         return Outcome(None, kept.progress, str(error), reducer.bytes_sent)
     finally:
         reducer.close()
