@@ -20,7 +20,7 @@ __all__ = ["run"]
 
 
 class Pace:
-    """Seconds of a tree, without what comes before the first: a callback."""
+    """Seconds of a tree, the median, without what comes before the first: a callback."""
 
     def __init__(self) -> None:
         self.at: list[float] = []
@@ -30,7 +30,7 @@ class Pace:
 
     @property
     def seconds(self) -> float:
-        return (self.at[-1] - self.at[0]) / (len(self.at) - 1)
+        return float(np.median(np.diff(self.at)))
 
 
 def predicted(data: Any, workers: int, sent: float, cores: int) -> float:
