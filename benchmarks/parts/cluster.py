@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -26,7 +25,7 @@ class Pace:
         self.at: list[float] = []
 
     def on_stage(self, stage: Any) -> None:
-        self.at.append(time.perf_counter())
+        self.at.append(stage.seconds)  # by the clock of a worker: the client hears of several at once
 
     @property
     def seconds(self) -> float:
@@ -36,9 +35,9 @@ class Pace:
 def predicted(data: Any, workers: int, sent: float, cores: int) -> float:
     """The cost model of docs/cluster.md: seconds of a tree when `cores` cores are shared by workers of one thread."""
     n_rows, n_columns = data.X.shape
-    work = n_rows * n_columns * 2.4 * 0.45e-9 * 2.0 / min(workers, cores)
-    exchanges = 0.0 if workers == 1 else 14 * 0.1e-3 + sent * 1.2e-9
-    return float(work + exchanges)
+    work = n_rows * n_columns * 2.4 * 0.45e-9 * 2.0 / workers
+    exchanges = 0.0 if workers == 1 else 14 * 0.1e-3 + sent * 2.5e-9
+    return float((work + exchanges) * max(1.0, workers / cores))
 
 
 def traffic(model: Any, workers: int, stages: int) -> dict[str, float]:
