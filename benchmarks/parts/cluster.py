@@ -10,11 +10,34 @@ import numpy as np
 
 from benchmarks.options import Options, Outcome
 from benchmarks.table import plain
-from benchmarks.timing import Plan, interleaved, medians, say, summary
+from benchmarks.timing import Plan, interleaved, medians, say, stopwatch, summary
 from benchmarks.workloads import WORKLOADS
 from stagewise import GradientBoostingClassifier
+from stagewise.kernels.team import available_cores
 
 __all__ = ["run"]
+
+
+class Pace:
+    """Seconds of a tree, the median, without what comes before the first: a callback."""
+
+    def __init__(self) -> None:
+        self.at: list[float] = []
+
+    def on_stage(self, stage: Any) -> None:
+        self.at.append(stage.seconds)  # by the clock of a worker: the client hears of several at once
+
+    @property
+    def seconds(self) -> float:
+        return float(np.median(np.diff(self.at)))
+
+
+def predicted(data: Any, workers: int, sent: float, cores: int) -> float:
+    """The cost model of docs/cluster.md: seconds of a tree when `cores` cores are shared by workers of one thread."""
+    n_rows, n_columns = data.X.shape
+    work = n_rows * n_columns * 2.4 * 0.45e-9 * 2.0 / workers
+    exchanges = 0.0 if workers == 1 else 14 * 0.1e-3 + sent * 2.5e-9
+    return float((work + exchanges) * max(1.0, workers / cores))
 
 
 def traffic(model: Any, workers: int, stages: int) -> dict[str, float]:
@@ -78,15 +101,24 @@ def run(options: Options) -> Outcome:
             same = np.array_equal(
                 model.model_.stages[-1][0].value, alone.fit(data.X, data.y).model_.stages[-1][0].value
             )
-            times = interleaved(runs, Plan(options.repeats, 0.0), f"{workers} workers,")
-            seconds = medians(times)
+            timed = {name: lambda own=own: stopwatch(own)[0] for name, own in runs.items()}
+            times = interleaved(timed, Plan(options.repeats, 0.0), f"{workers} workers,")
+            seconds, pace = medians(times), Pace()
+            model.set_params(callbacks=[pace])
+            runs["stagewise.dask"]()
         rows = [[name, f"{own:.2f}", f"{seconds['one process, 2 threads'] / own:.2f}"] for name, own in seconds.items()]
         sent = traffic(model, workers, workload.stages)
+        cost = predicted(data, workers, sent["measured"], available_cores())
         lines += [
             f"cluster: {workload.title}, {workers} workers of one thread",
             plain(["", "s", "speed"], rows),
             f"  the same trees: {same}; bytes a tree and worker: {sent['measured']:,.0f} "
-            f"(formula {sent['formula']:,.0f}, {sent['histograms']:.1f} histograms)",
+            f"(formula {sent['formula']:,.0f}, {sent['histograms']:.1f} histograms); "
+            f"ms a tree: {1e3 * pace.seconds:.1f} (cost model {1e3 * cost:.1f})",
         ]
-        result[str(workers)] = {"seconds": {name: summary(own) for name, own in times.items()}, "traffic": sent}
+        result[str(workers)] = {
+            "seconds": {name: summary(own) for name, own in times.items()},
+            "traffic": sent,
+            "tree": {"measured": pace.seconds, "model": cost},
+        }
     return Outcome("\n".join(lines), result)

@@ -46,6 +46,11 @@ CASES = {
     "penalties": ("two", {"l1_regularization": 1.0, "l2_regularization": 2.0}),
     "gradients alone": ("two", {"criterion": "friedman_mse"}),
     "early stopping": ("real", {"early_stopping": True, "n_iter_no_change": 2, "learning_rate": 1.0}),
+    "one-sided": ("real", {"sampling": "goss", "learning_rate": 0.5}),
+    "one-sided, classes": ("three", {"sampling": "goss", "learning_rate": 0.5}),
+    "one-sided medians": ("heavy", {"loss": "huber", "sampling": "goss", "learning_rate": 1.0}),
+    "least variance": ("two", {"sampling": "mvs", "subsample": 0.3}),
+    "least variance, symmetric": ("two", {"sampling": "mvs", "subsample": 0.3, "growth": "symmetric"}),
     "strata": ("three", {"early_stopping": True}),
 }
 
@@ -113,8 +118,9 @@ def test_a_validation_sample_is_divided_too(in_shards):
 
 def test_small_tables(in_shards):
     X = make_table(30)
-    est = estimator("real", {"min_samples_leaf": 2})
-    assert fit_both(in_shards, est, X, make_y(X, "real"), None, 4) == ""
+    for params in ({}, {"sampling": "goss", "learning_rate": 1.0}, {"sampling": "mvs", "subsample": 0.1}):
+        est = estimator("real", {"min_samples_leaf": 2, **params})
+        assert fit_both(in_shards, est, X, make_y(X, "real"), None, 4) == ""
 
 
 def test_an_error_of_one_member_ends_all():

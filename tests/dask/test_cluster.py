@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import random
 import shutil
-import signal
 import subprocess
 import sys
 import threading
@@ -31,20 +29,10 @@ pytestmark = [
 
 import dask.array as da  # noqa: E402
 import dask.dataframe as dd  # noqa: E402
-from distributed import Client, LocalCluster, Security, Status  # noqa: E402
+from distributed import Client, Security, Status  # noqa: E402
 
-import stagewise.dask as sd  # noqa: E402
+from fleets import N_ROWS, cluster, kill, lazy, local, remote  # noqa: E402
 from stagewise.dask.partitions import merged, sample_edge  # noqa: E402
-
-N_ROWS = 6_000
-CHUNKS = (2_500, 1, 1_499, 0, 2_000)  # uneven, one of a row, one empty
-
-
-def cluster(n_workers: int, **more: object) -> LocalCluster:
-    return LocalCluster(
-        n_workers=n_workers, threads_per_worker=1, processes=True, dashboard_address=None,
-        silence_logs=logging.CRITICAL, **more,
-    )  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -53,26 +41,13 @@ def client():
         yield client
 
 
-def local(kind: str, **params: object) -> object:
-    made = sw.GradientBoostingClassifier if kind in ("two", "three") else sw.GradientBoostingRegressor
-    return made(**{"n_estimators": 4, **params})
-
-
-def remote(est: object) -> object:
-    return getattr(sd, type(est).__name__)(**est.get_params())
-
-
-def lazy(values: np.ndarray | None) -> object:
-    if values is None:
-        return None
-    return da.from_array(values, chunks=(CHUNKS, *((-1,) if values.ndim == 2 else ())))
-
-
 CASES = {
     "squared error": ("real", {}),
     "absolute error": ("real", {"loss": "absolute_error"}),
     "huber": ("heavy", {"loss": "huber"}),
     "two classes": ("two", {"subsample": 0.5, "influence_trimming": 0.1}),
+    "one-sided": ("three", {"sampling": "goss", "learning_rate": 0.5}),
+    "least variance": ("heavy", {"sampling": "mvs", "subsample": 0.3, "loss": "huber"}),
     "three classes": ("three", {"class_weight": "balanced", "early_stopping": True}),
 }
 
@@ -174,14 +149,6 @@ def test_a_fleet_of_one_and_what_is_refused(client):
         remote(local("two")).fit(da.from_array(X), da.zeros(500, dtype=int))
     with pytest.raises(sw.InputError, match="all weights are zero"):
         remote(est).fit(da.from_array(X), da.from_array(y), da.zeros(500))
-
-
-def kill(own: LocalCluster, rng: random.Random) -> None:
-    """One worker process, without a warning."""
-    alive = [w.process.process for w in list(own.workers.values()) if w.process is not None]
-    pids = [process.pid for process in alive if process is not None and process.is_alive()]
-    if pids:
-        os.kill(rng.choice(pids), signal.SIGKILL)
 
 
 def test_a_killed_worker_does_not_change_the_model():
@@ -335,5 +302,3 @@ def test_categories_are_those_of_all_partitions(client, tmp_path, kind, growth):
     if kind == "real":
         with pytest.raises(sw.ParameterError, match='category_encoding="sets"'):
             remote(est).set_params(category_encoding="auto").fit(frame, "y", "w")
-    with pytest.raises(sw.ParameterError, match="sampling"):
-        remote(est).set_params(sampling="goss").fit(frame, "y", "w")

@@ -171,16 +171,16 @@ class CpuBackend:
         constant: bool,
         wide: bool,
         by_weight: bool | None = None,
-        listed: np.ndarray = _NO_ROWS,
+        listed: np.ndarray | None = None,
     ) -> Packing:
         """Turn pairs into integers. Narrow words first; where they lose too many rows, wide ones.
 
         "Too many": more than half of the rows keep under four bits of their gradient (a few huge ones set the scale).
         Nothing is left to do when `update` foresaw it. by_weight: grad are the loss's own, and hess are the weights or
         the loss's own too; None for anything else, which cannot be foreseen. listed: the rows that the pairs belong to,
-        when not to all.
+        None for all.
         """
-        n = len(listed) or self.n_training
+        n = self.n_training if listed is None else self.team.reducer.count(len(listed))
         chosen = packing(*peaks, n, narrow=not wide, constant_hess=constant)
         ahead, self._ahead, self._last = self._ahead, None, None
         if chosen.narrow:
@@ -198,10 +198,10 @@ class CpuBackend:
         self._quantize(grad, hess, chosen, listed)
         return chosen
 
-    def _quantize(self, grad: np.ndarray, hess: np.ndarray, chosen: Packing, listed: np.ndarray) -> None:
+    def _quantize(self, grad: np.ndarray, hess: np.ndarray, chosen: Packing, listed: np.ndarray | None) -> None:
         self._lost[:] = 0  # threads that pause now (see pace.py) must not leave their last count
         room = (self._words, self._more_words, self._lost)
-        if len(self.places) and len(listed) == 0:
+        if len(self.places) and listed is None:
             self.team.run(scatter_words, self.places, grad, hess, chosen, *room)
         else:  # a sample is about to become a table of its own, in which its words come first
             self.team.run(quantize, grad, hess, chosen, *room)

@@ -20,6 +20,7 @@ from stagewise.backends.cpu import CpuBackend, Grown
 from stagewise.backends.growth import Growth
 from stagewise.backends.wire import Wire
 from stagewise.data.shard import Shard
+from stagewise.kernels.draw import scatter_words
 from stagewise.kernels.exact import Packing, power_above
 from stagewise.kernels.histogram import NO_ROOT, PITCH, Bins, Pools
 from stagewise.kernels.leaves import leaf_sums
@@ -68,6 +69,7 @@ class ShardedBackend(CpuBackend):
         self.everywhere = self.reducer.size <= _FEW or params.growth == "symmetric"
         super().__init__(bins, n_rows, cuts, params, n_threads, n_training, in_sets, reducer=shard.reducer)
         self._used = n_training
+        self._drawn = False  # the last tree was grown on a weighted sample
 
     def _make_room(self) -> None:
         super()._make_room()
@@ -99,18 +101,31 @@ class ShardedBackend(CpuBackend):
         self, chosen: Packing, index: np.ndarray, rest: np.ndarray | None, key: np.uint64,
         listed: np.ndarray = _NO_ROWS, root: np.ndarray = NO_ROOT,
     ) -> Grown:  # fmt: skip
-        """As `CpuBackend.grow`; no `index` but a `rest` means that none of this member's rows is in use."""
+        """As `CpuBackend.grow`; no `index` but a `rest` means that none of this member's rows is in use.
+
+        The rows of a weighted sample (no `rest`) are not copied into a table of their own: they keep their numbers.
+        """
         assert len(root) == 0  # members build their own
-        assert rest is not None  # samples by gradients, which make no such list, are not drawn from shards
-        n = len(index) if len(index) or len(rest) else self.n_rows
+        n = len(index) if len(index) or rest is None or len(rest) else self.n_rows
         self._rows[0, :n] = index if len(index) else np.arange(n, dtype=np.uint32)
+        self._drawn = rest is None
+        if self._drawn:
+            self.labels[:] = 2 * self.max_leaves  # not a node, for those who were not drawn
         growth = Growth(self, chosen, self._limits(chosen, key), n)
         order = growth.by_level() if self.params.growth == "symmetric" else growth.best_first()
         self._used = int(growth.nodes.state[0, STOP])
         self._nodes, n_nodes = growth.finished(order)
-        self.labels[rest] = n_nodes
+        if rest is not None:
+            self.labels[rest] = n_nodes
         grown = self._harvest(n_nodes, chosen)
-        return replace(grown, leaves=np.empty((0, 4), np.int64))
+        return replace(grown, leaves=np.empty((0, 4), np.int64), listed=listed)
+
+    def _quantize(self, grad: np.ndarray, hess: np.ndarray, chosen: Packing, listed: np.ndarray | None) -> None:
+        if listed is None:
+            super()._quantize(grad, hess, chosen, None)
+            return
+        self._lost[:] = 0
+        self.team.run(scatter_words, listed, grad, hess, chosen, self._words, self._more_words, self._lost)
 
     # --- leaves ------------------------------------------------------------------------------------------------------
 
@@ -118,12 +133,15 @@ class ShardedBackend(CpuBackend):
         self, grown: Grown, grad: np.ndarray, hess: np.ndarray, weight: np.ndarray, units: np.ndarray, loss: Loss
     ) -> np.ndarray:
         counts, gate = grown.tree.count, self.team.gate
+        labels = self.labels[grown.listed] if self._drawn else self.labels
+        if self._drawn and len(weight) == 0:  # nobody was drawn here: still, rows have weights
+            weight = np.zeros(1)
         limbs = np.zeros((self.team.n_threads, len(counts) + 1, 6), np.int64)
         out = np.zeros((len(counts), 4))
         more = (units, self.bits, grown.fine, loss.leaf_kind, loss.power)
-        self.team.run(leaf_sums, gate, self.labels, counts, grad, hess, weight, *more, limbs, out)
+        self.team.run(leaf_sums, gate, labels, counts, grad, hess, weight, *more, limbs, out)
         total = self.reducer.sum(limbs[0])[None]  # thread 0 has added up what all found
-        leaf_sums(0, 1, gate, self.labels[:0], counts, grad, hess, weight, *more, total, out)
+        leaf_sums(0, 1, gate, labels[:0], counts, grad, hess, weight, *more, total, out)
         return out
 
     def leaf_quantiles(
@@ -178,4 +196,5 @@ class ShardedBackend(CpuBackend):
 
     def whole(self, index: np.ndarray) -> Grown:
         super().whole(index)
+        self._drawn = False
         return Grown(Tree.stump(self.n_training), np.empty((0, 4), np.int64), True)

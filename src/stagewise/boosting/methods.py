@@ -36,9 +36,9 @@ def _sampler(bench: Bench) -> Sampler:
     problem, params = bench.problem, bench.params
     given = (len(problem.y), problem.skip, bench.backend.team, params.seed)
     if params.sampling == "goss":
-        return GossSampler(*given, int(1.0 / params.learning_rate), params.top, params.rest)
+        return GossSampler(*given, int(1.0 / params.learning_rate), params.top, params.rest, problem.shard)
     if params.sampling == "mvs" and params.subsample < 1.0:
-        return VarianceSampler(*given, params.subsample)
+        return VarianceSampler(*given, params.subsample, problem.shard)
     chosen = (
         Sampler(len(problem.y), problem.skip, problem.shard)
         if params.subsample >= 1.0

@@ -12,6 +12,7 @@ import numpy as np
 
 from stagewise.boosting.pairs import Pairs
 from stagewise.boosting.sampling import Rows, Sampler
+from stagewise.data.shard import Shard
 from stagewise.kernels.draw import SURE, draw_rows, score_codes
 from stagewise.kernels.exact import power_above, stream_key
 from stagewise.kernels.pairs import Update
@@ -29,8 +30,10 @@ _SQUARES = _SIZES**2
 class ScoreSampler(Sampler):
     """Draws rows with probabilities that depend on their scores. The next call overwrites the arrays of the last."""
 
-    def __init__(self, n_rows: int, skip: np.ndarray, team: Team, seed: int, warm_up: int = 0) -> None:
-        super().__init__(n_rows, skip)
+    def __init__(
+        self, n_rows: int, skip: np.ndarray, team: Team, seed: int, warm_up: int = 0, shard: Shard | None = None
+    ) -> None:
+        super().__init__(n_rows, skip, shard)
         self.team, self.seed, self.warm_up = team, seed, warm_up
         self._skip = skip if skip.any() else np.empty(0, np.bool_)
         self._codes = np.empty(n_rows, np.uint16)
@@ -61,16 +64,21 @@ class ScoreSampler(Sampler):
         if scores is None or scores.scale != self._scale or scores.counts.sum() < self.n_rows:
             scores = self._scores(self._scale)
             self.team.run(score_codes, pairs.grad, scores)
-        counts = scores.counts.sum(axis=0)
+        counts = self.reducer.sum(scores.counts.sum(axis=0))
         counts[ABSENT] = 0
         share = self.probabilities(counts)
         below = np.rint(share * SURE).astype(np.uint32)
         below[ABSENT] = 0
-        n = self.team.run(
-            draw_rows, self.team.gate, self._codes, stream_key(self.seed, _PURPOSE, stage), below, 1.0 / share,
-            self._scratch, np.zeros((self.team.n_threads, 8), np.int64), self._chosen, self._weight,
-        )  # fmt: skip
-        if n == 0:  # a handful of rows, and none of them drawn
+        n, key = 0, stream_key(self.seed, _PURPOSE, stage)
+        runs = [(0, self.n_rows, key)] if self.shard is None else self.shard.runs(key)
+        for start, stop, own in runs:  # whose rows have neighbouring numbers
+            here = self.team.run(
+                draw_rows, self.team.gate, self._codes[start:stop], own, below, 1.0 / share, self._scratch[start:stop],
+                np.zeros((self.team.n_threads, 8), np.int64), self._chosen[n:], self._weight[n:],
+            )  # fmt: skip
+            self._chosen[n : n + here] += np.uint32(start)
+            n += here
+        if self.reducer.count(n) == 0:  # a handful of rows, and none of them drawn
             return self.all
         return Rows(self._chosen[:n], None, self._weight[:n])
 
@@ -87,9 +95,17 @@ class GossSampler(ScoreSampler):
     """
 
     def __init__(
-        self, n_rows: int, skip: np.ndarray, team: Team, seed: int, warm_up: int, top: float, rest: float
+        self,
+        n_rows: int,
+        skip: np.ndarray,
+        team: Team,
+        seed: int,
+        warm_up: int,
+        top: float,
+        rest: float,
+        shard: Shard | None = None,
     ) -> None:
-        super().__init__(n_rows, skip, team, seed, warm_up)
+        super().__init__(n_rows, skip, team, seed, warm_up, shard)
         self.top, self.rest = top, rest
 
     def probabilities(self, counts: np.ndarray) -> np.ndarray:
@@ -116,8 +132,10 @@ class VarianceSampler(ScoreSampler):
     _RIDGE = 0.1
     """Of 0.1 to 4, what lost least on most of four generated tables, two seeds each; docs/sampling.md has others."""
 
-    def __init__(self, n_rows: int, skip: np.ndarray, team: Team, seed: int, share: float) -> None:
-        super().__init__(n_rows, skip, team, seed)
+    def __init__(
+        self, n_rows: int, skip: np.ndarray, team: Team, seed: int, share: float, shard: Shard | None = None
+    ) -> None:
+        super().__init__(n_rows, skip, team, seed, shard=shard)
         self.share = share
 
     def probabilities(self, counts: np.ndarray) -> np.ndarray:

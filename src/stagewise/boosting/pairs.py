@@ -125,7 +125,7 @@ class PairsMaker:
         weight = self._portion[2 * k * n : (2 * k + 1) * n]
         peaks = np.zeros((self.team.n_threads, 8))
         self.team.run(gather_pairs, index, times, pairs.grad, pairs.hess, self.weight, grad, hess, weight, peaks)
-        of_grad, of_hess, of_weight = peaks[:, :3].max(axis=0).tolist()
+        of_grad, of_hess, of_weight = self.team.reducer.max(peaks[:, :3].max(axis=0)).tolist()
         return Pairs(grad, hess, of_grad, of_hess, pairs.deviance, weight if len(self.weight) else times, of_weight)
 
     def _evaluate(

@@ -114,7 +114,8 @@ class LeafRule(Rule):
         if loss.leaf_quantile is not None:
             if pairs.weight is not None:
                 counts = np.zeros(len(targets.y), np.int64)
-                counts[grown.listed] = integer_weights(pairs.weight, heaviest, len(pairs.weight))
+                drawn = self.backend.team.reducer.count(len(pairs.weight))
+                counts[grown.listed] = integer_weights(pairs.weight, heaviest, drawn)
             values = self.backend.leaf_quantiles(grown, targets.y, raw[output], counts, loss.leaf_quantile, delta)
         if params.l1 > 0.0 or params.l2 > 0.0:
             grad, hess = np.abs(sums[:, 0]), sums[:, 1]

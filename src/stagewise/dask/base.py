@@ -47,18 +47,19 @@ def on_part(function: Callable[..., Any], X: Any, y: Any, weight: Any, score: An
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Table:
-    """A table in partitions, and what was seen in each of them."""
+    """A table in partitions, the rows of each, and what was seen in batches of them."""
 
     parts: list[tuple[Any, Any, Any, Any]]
+    rows: list[int]
     looks: list[Look]
 
     @property
     def n_rows(self) -> int:
-        return sum(own.n_rows for own in self.looks)
+        return sum(self.rows)
 
     @property
     def firsts(self) -> list[int]:
-        return np.cumsum([0, *(own.n_rows for own in self.looks[:-1])]).tolist()
+        return np.cumsum([0, *self.rows[:-1]]).tolist()
 
 
 class ClusterBoosting(BaseGradientBoosting):
@@ -85,8 +86,6 @@ class ClusterBoosting(BaseGradientBoosting):
         """
         if self.warm_start:
             raise ParameterError("warm_start is not available on a cluster; use warm_start=False.")
-        if self.sampling != "uniform":
-            raise ParameterError(f'sampling={self.sampling!r} is not available on a cluster; use "uniform".')
         if client is None:
             try:
                 client = default_client()
@@ -107,8 +106,8 @@ class ClusterBoosting(BaseGradientBoosting):
         watched: Table | None = None
         if eval_set is not None:
             watched = self._look_at_eval(fleet, eval_set, schema, loss, plan)
-        binned = _tasks(fleet, table, bin_rows, plan, schema, cuts)
-        eyes = [] if watched is None else _tasks(fleet, watched, bin_rows, _unweighted(plan), schema, cuts)
+        binned = _binned(fleet, table, plan, schema, cuts)
+        eyes = [] if watched is None else _binned(fleet, watched, _unweighted(plan), schema, cuts)
         held_out = self.validation_fraction if eval_set is None and params.patience is not None else None
         job = Job(
             fleet.run, cuts, tuple(found.marginals), schema, loss, tree, params, table.n_rows,
@@ -127,6 +126,8 @@ class ClusterBoosting(BaseGradientBoosting):
             "bytes_sent": fleet.bytes_sent,
             "histograms": fleet.histograms,
             "lines": "direct" if fleet.direct else "dask",
+            "on_disk": fleet.on_disk,
+            "frozen": fleet.frozen,
         }
         if fleet.interrupted:
             warnings.warn(
@@ -146,16 +147,19 @@ class ClusterBoosting(BaseGradientBoosting):
         futures = [
             fleet.client.submit(on_part, look, *part, labels, self.categorical_features, pure=False) for part in parts
         ]
-        looks: list[Look] = fleet.results(futures)
-        full = [k for k, own in enumerate(looks) if own.n_rows]
+        looks: list[list[Look]] = fleet.results(futures)
+        full = [k for k, own in enumerate(looks) if own]
         if not full:
             raise InputError("Found array with 0 sample(s) while a minimum of 1 is required: every partition is empty.")
-        table = Table([parts[k] for k in full], [looks[k] for k in full])
-        schema = table.looks[0].schema
-        assert schema is not None
-        for k, own in zip(full, table.looks, strict=True):
-            if own.schema != schema or _coded(own) != _coded(table.looks[0]):
-                raise InputError(f"Partition {k} has other columns ({own.schema}) than partition {full[0]} ({schema}).")
+        first = looks[full[0]][0]
+        for k, batches in enumerate(looks):
+            for own in batches:
+                if own.schema != first.schema or _coded(own) != _coded(first):
+                    raise InputError(
+                        f"Partition {k} has other columns ({own.schema}) than partition {full[0]} ({first.schema})."
+                    )
+        rows = [sum(own.n_rows for own in looks[k]) for k in full]
+        table = Table([parts[k] for k in full], rows, [own for batches in looks for own in batches])
         if table.n_rows >= 2**31:
             raise InputError(f"X has {table.n_rows:,} rows; at most 2,147,483,647 can be trained on at once.")
         return table
@@ -200,7 +204,7 @@ class ClusterBoosting(BaseGradientBoosting):
     def _plan(self, fleet: Fleet, table: Table) -> tuple[Plan, float, list[int]]:
         """How to read y and weights; the largest weight; and how many rows of each partition cut points depend on."""
         classes, by_class = self._classes(table.looks)
-        rows = [own.n_rows for own in table.looks]
+        rows = table.rows
         weighted = table.parts[0][2] is not None or by_class is not None
         if not weighted:
             return Plan(classes, by_class, False), 1.0, rows
@@ -286,6 +290,14 @@ def _unweighted(plan: Plan) -> Plan:
 
 def _tasks(fleet: Fleet, table: Table, function: Callable[..., Any], *args: Any) -> list[Future]:
     return [fleet.client.submit(on_part, function, *part, *args, pure=False) for part in table.parts]
+
+
+def _binned(fleet: Fleet, table: Table, plan: Plan, schema: Schema, cuts: tuple[np.ndarray, ...]) -> list[Future]:
+    """The codes of every partition, which stay on the workers."""
+    return [
+        fleet.client.submit(on_part, bin_rows, *part, plan, schema, cuts, rows, table.n_rows, pure=False)
+        for part, rows in zip(table.parts, table.rows, strict=True)
+    ]
 
 
 def _call(block: Any, local: Any, method: str) -> Any:

@@ -5,6 +5,8 @@ Every wait here looks again at least once a second at whether there still are a 
 
 from __future__ import annotations
 
+import asyncio
+import concurrent.futures
 import contextlib
 import queue
 import time
@@ -30,6 +32,13 @@ _NO_SCHEDULER = 20.0
 _NO_WORKER = 30.0
 """Seconds without any worker after which none is expected to come back."""
 
+_FROZEN = 20.0
+"""Seconds without a sign of life after which a worker counts as lost. Living ones tell the scheduler every half second,
+every two seconds where there are two hundred of them."""
+
+_ASK = 2.0
+"""Seconds between two looks at those signs."""
+
 _FRUITLESS = 10
 """How often members may fail one after the other without finishing a stage."""
 
@@ -44,7 +53,11 @@ class Fleet:
         self._heard = self._manned = time.monotonic()
         self.generations = 0
         self.bytes_sent, self.histograms = 0, 0  # by one member, for a model
+        self.on_disk = 0  # members whose codes were mapped
         self.interrupted = self.direct = False
+        self.frozen: list[str] = []  # workers that were alive, and answered no more
+        self._pulse: dict[str, tuple[float, float]] = {}  # of each worker: its last sign of life, and when we saw that
+        self._asked = 0.0
         self._ctrl_c = Interrupt()
 
     # --- waiting -----------------------------------------------------------------------------------------------------
@@ -60,6 +73,8 @@ class Fleet:
         if found is not None:
             self._heard = now
             if found:
+                found -= self._drop_frozen(now)
+            if found:
                 self._manned = now
         if self.client.status in ("closed", "closing") or now - self._heard > _NO_SCHEDULER:
             raise ClusterError(
@@ -73,6 +88,31 @@ class Fleet:
             )
         return found or set()
 
+    def _drop_frozen(self, now: float) -> set[str]:
+        """Have the scheduler forget workers that are there and do nothing (stopped, swapping, a machine cut off).
+
+        Dask itself waits five minutes. If one wakes up again it is told to close.
+        """
+        if now - self._asked < _ASK:
+            return set()
+        self._asked, gone = now, set()
+        try:
+            known = self.client.sync(self.client.scheduler.identity, callback_timeout=5)["workers"]
+            for address, own in known.items():
+                if self._pulse.get(address, (None, 0.0))[0] != own["last_seen"]:
+                    self._pulse[address] = own["last_seen"], now
+                elif now - self._pulse[address][1] > max(_FROZEN, len(known) / 20.0):
+                    remove = self.client.scheduler.unregister
+                    self.client.sync(
+                        remove, address=address, stimulus_id=f"stagewise-{self.run}-frozen", callback_timeout=5
+                    )
+                    gone.add(address)
+                    self.frozen.append(address)
+                    del self._pulse[address]
+        except Exception:  # asked again in a moment
+            return gone
+        return gone
+
     @property
     def _address(self) -> str:
         return str(getattr(self.client.scheduler, "address", "?"))
@@ -81,11 +121,18 @@ class Fleet:
         """What plain tasks return; Dask runs those of a lost worker again."""
         self.ready(futures)
         for _ in range(3):
+            coming = asyncio.run_coroutine_threadsafe(self.client._gather(list(futures)), self.client.loop.asyncio_loop)
             try:
-                return list(self.client.gather(list(futures)))
+                while not concurrent.futures.wait([coming], 1.0).done:
+                    self.workers()
+                return list(coming.result())
+            except ClusterError:
+                raise
             except Exception as error:
                 last = error
                 self.ready(futures)
+            finally:
+                coming.cancel()
         raise last
 
     def ready(self, futures: Sequence[Future]) -> None:
@@ -139,7 +186,7 @@ class Fleet:
                     self.histograms += max((outcome.histograms for outcome in outcomes), default=0)
                     for outcome in outcomes:
                         if outcome.model is not None:
-                            self.direct = outcome.direct
+                            self.direct, self.on_disk = outcome.direct, outcome.on_disk
                             audience.end(outcome.model.history)
                             return outcome.model
                     best = max((o.progress for o in outcomes if o.progress), key=lambda p: len(p.stages), default=None)
@@ -147,7 +194,10 @@ class Fleet:
                     progress, fruitless = best if grown else progress, 0 if grown else fruitless + 1
                     if fruitless > _FRUITLESS:
                         reasons = "; ".join(sorted({outcome.reason for outcome in outcomes if outcome.reason}))
-                        raise ClusterError(f"Training failed {fruitless} times without finishing a stage: {reasons}")
+                        raise ClusterError(
+                            f"Training failed {fruitless} times without finishing a stage: {reasons or 'they died.'} "
+                            "Workers that are lost again and again may run out of memory."
+                        )
             finally:
                 audience.close()
                 self._tell(forget_run, self.run)

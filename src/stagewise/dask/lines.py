@@ -155,6 +155,12 @@ class Lines:
                 raise ClusterError("a member has hung up.")
             at += n
 
+    def cut(self) -> None:
+        """Something has failed: nothing more leaves, also if a member does not listen."""
+        for line in self._out.values():
+            with contextlib.suppress(OSError):
+                line.shutdown(socket.SHUT_RDWR)
+
     def close(self) -> None:
         """Hang up; what was sent still leaves."""
         self._jobs.put(None)

@@ -135,7 +135,7 @@ class ClusterReducer(Reducer):
         self.wanted = wanted
         self.box = mailboxes(worker).box(run, generation)
         self.bytes_sent = 0
-        self._number, self._stopped = 0, False
+        self._number, self._stopped, self._looked = 0, False, 0.0
         self._comms: dict[str, Any] = {}
         self._lines: Lines | None = None
         self._sending: Future[None] | None = None
@@ -155,6 +155,10 @@ class ClusterReducer(Reducer):
         return False
 
     def exchange(self, outgoing: Sequence[np.ndarray]) -> list[np.ndarray]:
+        now = time.monotonic()
+        if now - self._looked > _LOOK:  # members that never wait long must notice too that nobody waits for them
+            self._looked = now
+            self._check(self.box.broken)
         self._number += 1
         number, stop = self._number, self.box.stop
         self._flush()
@@ -225,6 +229,11 @@ class ClusterReducer(Reducer):
                 self.box.abort(f"the connection to worker {address} is lost ({type(error).__name__}).")
 
         await asyncio.gather(*(to(rank) for rank in range(self.size) if rank != self.rank))
+
+    def cut(self) -> None:
+        """Something has failed: whoever waits for us is to know at once."""
+        if self._lines is not None:
+            self._lines.cut()
 
     def close(self) -> None:
         """Hang up, after everything has been sent."""

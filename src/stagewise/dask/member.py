@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from distributed import Worker, get_worker
@@ -16,8 +15,10 @@ from stagewise.boosting.methods import gradient_boosting
 from stagewise.boosting.model import Model
 from stagewise.boosting.monitor import Stage
 from stagewise.dask.mailbox import ClusterReducer
-from stagewise.dask.partitions import BinnedPart
+from stagewise.dask.partitions import BinnedPart, joined
+from stagewise.dask.room import Keeper, Room
 from stagewise.data.binning import Marginal
+from stagewise.data.cache import stride_of
 from stagewise.data.shard import Shard
 from stagewise.data.table import Schema
 from stagewise.errors import ClusterError, InputError
@@ -28,8 +29,12 @@ from stagewise.kernels.reducer import Reducer
 from stagewise.kernels.team import Team
 from stagewise.losses.base import Loss
 from stagewise.params import BoostParams, TreeParams
+from stagewise.storage.mapping import is_mapped, release
 
 __all__ = ["Job", "Outcome", "train"]
+
+_BLOCK = 1 << 16
+"""Rows whose codes are laid out row by row at once on their way to disk."""
 
 _SPLIT = 0x76616C69  # the hash stream of the validation split, see estimators/base.py
 
@@ -62,6 +67,14 @@ class Outcome:
     bytes_sent: int = 0
     histograms: int = 0  # of nodes, exchanged
     direct: bool = False  # members had lines of their own
+    on_disk: int = 0  # members whose codes were mapped
+
+
+def training_bytes(job: Job, n_rows: int, weighted: bool) -> int:
+    """Memory that training on some rows takes beside their codes, which may be on disk: see docs/cluster.md."""
+    slots = min(2 * job.tree.max_leaf_nodes + 2, n_rows + 2)
+    histograms = min(1 << 28, slots * stride_of(len(job.cuts)) * 256 * 16)
+    return n_rows * (24 * job.loss.n_outputs + 27 + 16 * weighted) + histograms
 
 
 class _Kept:
@@ -88,19 +101,28 @@ class _Reporter:
         self.worker.log_event(self.topic, told)
 
 
-def assembled(parts: list[BinnedPart], n_columns: int, cuts: tuple[np.ndarray, ...], n_threads: int) -> Bins:
-    """The codes of all partitions as one table."""
-    none = np.empty((n_columns, 0), np.uint8)
-    by_column = np.ascontiguousarray(np.concatenate([none, *(part.codes for part in parts)], axis=1))
-    stride = -(-n_columns // 4) * 4
-    by_row = np.empty(by_column.shape[1] * stride, np.uint8)
+def assembled(parts: list[BinnedPart], cuts: tuple[np.ndarray, ...], n_threads: int, room: Room, more: int) -> Bins:
+    """The codes of all partitions as one table, in memory or mapped. more: bytes that training takes beside them."""
+    f, n = len(cuts), sum(len(part.y) for part in parts)
+    stride, n_bins = stride_of(f), np.array([len(own) + 1 for own in cuts], np.int64)
     with Team(n_threads) as team:
-        team.run(interleave, by_column, stride, by_row)
-    return Bins(by_row, by_column, np.array([len(own) + 1 for own in cuts], np.int64), stride)
-
-
-def _joined(arrays: list[Any]) -> np.ndarray | None:
-    return None if not arrays or arrays[0] is None else np.concatenate(arrays, axis=-1)
+        if n == 0 or room.fits(n * (f + stride) + more):
+            none = np.empty((f, 0), np.uint8)
+            by_column = np.ascontiguousarray(np.concatenate([none, *(part.codes for part in parts)], axis=1))
+            by_row = np.empty(n * stride, np.uint8)
+            team.run(interleave, by_column, stride, by_row)
+            return Bins(by_row, by_column, n_bins, stride)
+        by_column = room.on_disk((part.codes for part in parts), f, n)
+        out = np.empty(_BLOCK * stride, np.uint8)
+        with room.file(n * stride) as file:
+            for a in range(0, n, _BLOCK):
+                some = np.ascontiguousarray(by_column[:, a : a + _BLOCK])
+                own = out[: some.shape[1] * stride]
+                team.run(interleave, some, stride, own)
+                file.write(a * stride, own)
+            by_row = file.mapped()
+    release(by_column)
+    return Bins(by_row, by_column, n_bins, stride)
 
 
 def _held_out(job: Job, problem: Problem, shard: Shard) -> Problem:
@@ -138,20 +160,28 @@ def problem_of(
     reducer: Reducer,
     n_threads: int,
     progress: Progress | None,
+    room: Room,
 ) -> Problem:
     """This member's part of the problem."""
-    f = job.schema.n_columns
-    bins = assembled(parts, f, job.cuts, n_threads)
-    y, weight = np.concatenate([part.y for part in parts]), _joined([part.weight for part in parts])
+    n = sum(len(part.y) for part in parts)
+    more = training_bytes(job, n, parts[0].weight is not None)
+    if room.limit is not None and room.taken() + more > room.limit:
+        raise InputError(
+            f"Worker {room.address} may use {room.limit / 2**20:,.0f} MiB of memory, and uses "
+            f"{room.taken() / 2**20:,.0f}; training on its {n:,} rows takes {more / 2**20:,.0f} MiB more, even with "
+            "codes on disk. Use more workers, or give them more memory."
+        )
+    bins = assembled(parts, job.cuts, n_threads, room, more)
+    y, weight = np.concatenate([part.y for part in parts]), joined([part.weight for part in parts])
     shard = Shard(reducer, np.array(firsts, np.int64), np.array([len(part.y) for part in parts], np.int64))
     validation = None
     if job.watched:
-        own = _joined([part.weight for part in watched])
-        score = _joined([part.score for part in watched])
+        own = joined([part.weight for part in watched])
+        score = joined([part.score for part in watched])
         if score is None and not watched:
             score = np.zeros((job.loss.n_outputs, 0))
         validation = Validation(
-            assembled(watched, f, job.cuts, n_threads),
+            assembled(watched, job.cuts, n_threads, room, more),
             np.empty(0, np.uint32),
             np.concatenate([np.empty(0), *(part.y for part in watched)]),
             np.empty(0) if own is None else own,
@@ -167,7 +197,7 @@ def problem_of(
         y=y,
         weight=np.empty(0) if weight is None else weight,
         skip=np.zeros(len(y), np.bool_) if weight is None else weight == 0.0,
-        offset=_joined([part.score for part in parts]),
+        offset=joined([part.score for part in parts]),
         validation=validation,
         before=None,
         raw=None,
@@ -202,11 +232,15 @@ def train(
     try:
         direct = reducer.open_lines()
         n_threads = threads_for(sum(len(part.y) for part in parts), job.schema.n_columns, job.tree, threads)
-        problem = problem_of(job, parts, firsts, watched, reducer, n_threads, progress)
+        problem = problem_of(job, parts, firsts, watched, reducer, n_threads, progress, Room(worker))
         callbacks = [_Reporter(worker, job.run)] if reducer.rank == 0 else []
-        model = boost(problem, gradient_boosting(job.tree), job.params, callbacks, n_threads, kept)  # type: ignore[arg-type]
-        return Outcome(model, None, "", reducer.bytes_sent, reducer.histograms, direct)
+        on_disk = reducer.count(int(is_mapped(problem.bins.by_row)))
+        eyes = problem.validation.bins if problem.validation is not None else problem.bins
+        with Keeper(Room(worker), (*problem.bins[:2], *eyes[:2])):
+            model = boost(problem, gradient_boosting(job.tree), job.params, callbacks, n_threads, kept)  # type: ignore[arg-type]
+        return Outcome(model, None, "", reducer.bytes_sent, reducer.histograms, direct, on_disk)
     except ClusterError as error:
+        reducer.cut()
         return Outcome(None, kept.progress, str(error), reducer.bytes_sent)
     finally:
         reducer.close()

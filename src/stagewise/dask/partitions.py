@@ -1,5 +1,7 @@
 """What is asked of one partition at a time, as plain Dask tasks: Dask runs them again when a worker is lost.
 
+Row groups of a file are read in batches, so that what a task needs beside its result does not depend on their size.
+
 look      how many rows, which columns, what y and the weights are like
 sample    the rows whose numbers have small hashes: cut points are computed from those of all partitions
 few       the distinct values of columns that seem to have few
@@ -8,19 +10,23 @@ bin_rows  the bin codes, one byte a value, with y and weights: what stays on the
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from stagewise.dask.room import Room, check_rows
 from stagewise.data.binning import SAMPLE_ROWS, integer_weights
 from stagewise.data.categories import Levels
 from stagewise.data.dataset import bin_table
 from stagewise.data.leveltables import level_counts
+from stagewise.data.memory import give_back
 from stagewise.data.table import Schema, Table, read_table
 from stagewise.data.target import encode_labels, read_init_score, read_target, read_weights, tally_labels
 from stagewise.errors import InputError
 from stagewise.kernels.exact import hash_values, stream_key
+from stagewise.storage.mapping import is_mapped
 
 __all__ = [
     "BinnedPart",
@@ -30,6 +36,7 @@ __all__ = [
     "Plan",
     "bin_rows",
     "few",
+    "joined",
     "look",
     "merged",
     "sample",
@@ -47,11 +54,17 @@ class Piece:
     path: str
     groups: tuple[int, ...]
 
-    def read(self) -> Any:
+    def batches(self) -> Iterator[Any]:
+        """Arrow tables of some rows each. A buffer rather than whole column chunks: row groups can be large."""
+        import pyarrow as pa
         import pyarrow.parquet as pq
 
-        with pq.ParquetFile(self.path) as file:
-            return file.read_row_groups(list(self.groups))
+        with pq.ParquetFile(self.path, buffer_size=1 << 16, pre_buffer=False) as file:
+            rows = Room().batch_rows(len(file.schema_arrow.names))
+            for batch in file.iter_batches(rows, row_groups=list(self.groups), use_threads=False):
+                yield pa.Table.from_batches([batch])
+        pa.default_memory_pool().release_unused()
+        give_back()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,15 +76,18 @@ class Given:
     weight: Any = None
     score: Any = None
 
-    def opened(self) -> Given:
-        """With the named columns taken out of X."""
-        X = self.X.read() if isinstance(self.X, Piece) else self.X
+    def batches(self) -> Iterator[Given]:
+        """The rows, some at a time, with the named columns taken out of X."""
+        for X in self.X.batches() if isinstance(self.X, Piece) else (self.X,):
+            yield replace(self, X=X)._opened()
+
+    def _opened(self) -> Given:
         named = [name for name in (self.y, self.weight, self.score) if isinstance(name, str)]
         if not named:
-            return Given(X, self.y, self.weight, self.score)
+            return self
         import narwhals as nw
 
-        frame = nw.from_native(X, eager_only=True)
+        frame = nw.from_native(self.X, eager_only=True)
         absent = [name for name in named if name not in frame.columns]
         if absent:
             raise InputError(f"There is no column {absent[0]!r}; the columns are {frame.columns[:20]}.")
@@ -87,7 +103,7 @@ def n_rows_of(X: Any) -> int:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Look:
-    """What the client wants to know of a partition before it plans."""
+    """What the client wants to know of a batch of rows before it plans."""
 
     n_rows: int
     schema: Schema | None = None
@@ -119,12 +135,13 @@ def _weights(weight: Any, n_rows: int) -> np.ndarray | None:
     return None if read is None else read[: n_rows - 1] if values.ndim == 1 else read
 
 
-def look(given: Given, labels: bool, categorical: Any) -> Look:
-    """labels: y holds classes. categorical: categorical_features of the estimator."""
-    given = given.opened()
+def look(given: Given, labels: bool, categorical: Any) -> list[Look]:
+    """Of every batch that has rows. labels: y holds classes. categorical: categorical_features of the estimator."""
+    return [_look(own, labels, categorical) for own in given.batches() if n_rows_of(own.X)]
+
+
+def _look(given: Given, labels: bool, categorical: Any) -> Look:
     n = n_rows_of(given.X)
-    if n == 0:
-        return Look(0)
     table = read_table(given.X, categorical=categorical)
     weight = _weights(given.weight, n)
     seen = tuple(
@@ -149,24 +166,28 @@ def rows_weights(given: Given, plan: Plan, n: int) -> tuple[np.ndarray, np.ndarr
     return codes.astype(np.float64), weight
 
 
-def kept_rows(given: Given, plan: Plan) -> tuple[Table, np.ndarray | None]:
+def kept_rows(given: Given, plan: Plan) -> Iterator[tuple[Table, np.ndarray | None]]:
     """The rows that cut points depend on, with their weights: all, or those that weigh something."""
-    given = given.opened()
-    table = read_table(given.X, like=plan.schema, estimator_name="the fit")
-    if not plan.weighted:
-        return table, None
-    _, weight = rows_weights(given, plan, table.n_rows)
-    assert weight is not None
-    keep = np.flatnonzero(weight > 0.0)
-    return (table if len(keep) == table.n_rows else table.take(keep)), weight[keep]
+    for own in given.batches():
+        table = read_table(own.X, like=plan.schema, estimator_name="the fit")
+        if not plan.weighted:
+            yield table, None
+            continue
+        _, weight = rows_weights(own, plan, table.n_rows)
+        assert weight is not None
+        keep = np.flatnonzero(weight > 0.0)
+        yield (table if len(keep) == table.n_rows else table.take(keep)), weight[keep]
 
 
 def weigh(given: Given, plan: Plan) -> tuple[int, float, float]:
     """How many rows weigh something; the smallest and the largest weight."""
-    given = given.opened()
-    _, weight = rows_weights(given, plan, n_rows_of(given.X))
-    assert weight is not None
-    return int(np.count_nonzero(weight > 0.0)), float(weight.min()), float(weight.max())
+    n, least, most = 0, np.inf, -np.inf
+    for own in given.batches():
+        _, weight = rows_weights(own, plan, n_rows_of(own.X))
+        assert weight is not None
+        n += int(np.count_nonzero(weight > 0.0))
+        least, most = min(least, weight.min(initial=np.inf)), max(most, weight.max(initial=-np.inf))
+    return n, float(least), float(most)
 
 
 def sample_edge(n_rows: int) -> int | None:
@@ -186,20 +207,29 @@ def sample_edge(n_rows: int) -> int | None:
 
 def sample(given: Given, plan: Plan, first: int, edge: int | None) -> tuple[np.ndarray, np.ndarray | None]:
     """Cells and weights of the rows with hashes up to `edge`; `first` is the number of the first row that counts."""
-    table, weight = kept_rows(given, plan)
-    if edge is not None:
-        hashes = np.empty(table.n_rows, np.uint64)
-        hash_values(_CUTS, first, hashes)
-        chosen = np.flatnonzero(hashes <= np.uint64(edge))
-        table, weight = table.take(chosen), None if weight is None else weight[chosen]
-    return table.to_matrix(), weight
+    cells, weights = [], []
+    for table, weight in kept_rows(given, plan):
+        n = table.n_rows
+        if edge is not None:
+            hashes = np.empty(n, np.uint64)
+            hash_values(_CUTS, first, hashes)
+            chosen = np.flatnonzero(hashes <= np.uint64(edge))
+            table, weight = table.take(chosen), None if weight is None else weight[chosen]
+        first += n
+        cells.append(table.to_matrix())
+        weights.append(weight)
+    return np.concatenate(cells), joined(weights)
 
 
 def few(given: Given, plan: Plan, columns: list[int], n_rows: int, peak: float) -> list[tuple[np.ndarray, np.ndarray]]:
     """The distinct values of some columns, float64, and the weight of each."""
-    table, weight = kept_rows(given, plan)
-    weights = np.ones(table.n_rows, np.int64) if weight is None else integer_weights(weight, n_rows, peak)
-    return [merged(table.column(j).astype(np.float64), weights) for j in columns]
+    seen = [(np.empty(0), np.empty(0, np.int64)) for _ in columns]
+    for table, weight in kept_rows(given, plan):
+        weights = np.ones(table.n_rows, np.int64) if weight is None else integer_weights(weight, n_rows, peak)
+        for k, j in enumerate(columns):
+            values = np.concatenate([seen[k][0], table.column(j).astype(np.float64)])
+            seen[k] = merged(values, np.concatenate([seen[k][1], weights]))
+    return seen
 
 
 def merged(values: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -222,14 +252,47 @@ class BinnedPart:
     def __sizeof__(self) -> int:
         """For Dask, which spills to disk what does not fit."""
         own = (self.codes, self.y, self.weight, self.score)
-        return sum(array.nbytes for array in own if array is not None)
+        return sum(array.nbytes for array in own if array is not None and not is_mapped(array))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Codes that are on disk go to a disk again: where they are sent, or when Dask reads back what it spilled."""
+        return _restored, (self.codes, self.y, self.weight, self.score, is_mapped(self.codes))
 
 
-def bin_rows(given: Given, plan: Plan, schema: Schema, cuts: tuple[np.ndarray, ...]) -> BinnedPart:
-    """Codes under the cut points."""
-    given = given.opened()
-    n = n_rows_of(given.X)
-    table = read_table(given.X, like=schema, estimator_name="the fit")
-    y, weight = rows_weights(given, plan, n)
-    score = read_init_score(given.score, n, plan.n_outputs)
-    return BinnedPart(bin_table(table, cuts, 1).by_column, y, weight, score)
+def _restored(codes: np.ndarray, y: np.ndarray, weight: Any, score: Any, mapped: bool) -> BinnedPart:
+    return BinnedPart(Room().on_disk([codes], *codes.shape) if mapped else codes, y, weight, score)
+
+
+def bin_rows(
+    given: Given, plan: Plan, schema: Schema, cuts: tuple[np.ndarray, ...], n_rows: int, n_all: int
+) -> BinnedPart:
+    """Codes under the cut points. n_rows: of this partition; n_all: of all of them.
+
+    Codes stay in memory where this worker could train on those of all partitions (three times as much, for a moment):
+    others may die, and its share grow.
+    """
+    more: list[tuple[np.ndarray, np.ndarray | None, np.ndarray | None]] = []
+
+    def codes() -> Iterator[np.ndarray]:
+        for own in given.batches():
+            table = read_table(own.X, like=schema, estimator_name="the fit")
+            if table.entries is not None:  # bundles would differ from partition to partition
+                table = replace(table, matrix=table.to_matrix(), entries=None)
+            n = table.n_rows
+            more.append((*rows_weights(own, plan, n), read_init_score(own.score, n, plan.n_outputs)))
+            yield bin_table(table, cuts, 1).by_column
+
+    room = Room()
+    if room.fits(3 * len(cuts) * n_all):
+        none = np.empty((len(cuts), 0), np.uint8)
+        binned = np.concatenate([none, *codes()], axis=1)
+        check_rows(binned.shape[1], n_rows)
+    else:
+        binned = room.on_disk(codes(), len(cuts), n_rows)
+    y, weight, score = zip(*more, strict=True)
+    return BinnedPart(binned, np.concatenate(y), joined(weight), joined(score))
+
+
+def joined(arrays: Sequence[Any]) -> np.ndarray | None:
+    """One array after the other, along the rows; None when there are none."""
+    return None if not arrays or arrays[0] is None else np.concatenate(arrays, axis=-1)

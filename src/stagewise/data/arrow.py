@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from stagewise.data.batches import Batch, Roles, pyarrow
 from stagewise.errors import InputError, InputTypeError
 
-__all__ = ["CsvFiles", "ParquetFiles", "ahead", "find_files", "prints"]
+__all__ = ["CsvFiles", "ParquetFiles", "ahead", "find_files", "prints", "rows_of"]
 
 _CELLS = 1 << 22
 """Cells of a batch: 16 MiB as float32. Larger ones are no faster, and a batch is in memory a few times."""
@@ -72,7 +72,8 @@ def _reading(path: Path) -> Iterator[None]:
         raise InputError(f"{path} cannot be read: {str(error).splitlines()[0]}") from error
 
 
-def _rows_of(width: int) -> int:
+def rows_of(width: int) -> int:
+    """Rows of a batch of so many columns."""
     return max(1 << 10, min(1 << 18, _CELLS // max(1, width)))
 
 
@@ -113,7 +114,7 @@ class ParquetFiles:
         names = roles.wanted if only is None else (*only, *(() if roles.weight is None else (roles.weight,)))
         for path in self.files:
             with self._open(path) as file:
-                for piece in file.iter_batches(_rows_of(len(names)), columns=list(names), use_threads=False):
+                for piece in file.iter_batches(rows_of(len(names)), columns=list(names), use_threads=False):
                     if piece.num_rows:
                         yield roles.split(_frame(self._arrow.Table.from_batches([piece])), str(path), only)
         self._arrow.default_memory_pool().release_unused()
@@ -146,7 +147,7 @@ class CsvFiles:
     def _batches(self, only: tuple[str, ...] | None) -> Iterator[Batch]:
         roles = self.roles
         names = roles.wanted if only is None else (*only, *(() if roles.weight is None else (roles.weight,)))
-        most = _rows_of(len(names))
+        most = rows_of(len(names))
         for path in self.files:
             for block in self._read(path, list(names)):
                 table = self._arrow.Table.from_batches([block])

@@ -7,8 +7,6 @@ write     codes of every batch, row by row and column by column, into files of a
 
 from __future__ import annotations
 
-import ctypes
-import os
 import tempfile
 import warnings
 import zlib
@@ -38,6 +36,7 @@ from stagewise.data.categories import MOST_CODES, Levels, pooled
 from stagewise.data.dataset import bin_table
 from stagewise.data.labels import Labels, Vector
 from stagewise.data.leveltables import LevelCounts
+from stagewise.data.memory import give_back
 from stagewise.data.ondisk import OnDisk
 from stagewise.data.progress import row_bar
 from stagewise.data.survey import Found, Survey, Unequal, recount, shares_of_codes, whole_weights
@@ -191,14 +190,7 @@ def _build(source: Source, building: Building, made: Made, plan: Plan, now: Call
     if now().sources != made.sources:
         raise InputError("The source files changed while they were read; run again when they are at rest.")
     building.commit(header.content(made, looked.y, looked.weight))
-    _give_back()
-
-
-def _give_back() -> None:
-    """Batches left many free pieces of the heap, which glibc keeps until it is asked: a fit needs the room."""
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None
-    if trim is not None:
-        trim(0)
+    give_back()
 
 
 def _in_sets(schema: Schema) -> Iterator[tuple[int, Levels]]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
 from pathlib import Path
 
 from stagewise.errors import InputError
 
-__all__ = ["check_room", "free_bytes"]
+__all__ = ["check_room", "free_bytes", "give_back"]
 
 _SMALL = 1 << 28
 """Below this nobody asks."""
@@ -38,3 +40,10 @@ def check_room(size: int, what: str) -> None:
             f"{what} would take {size / 2**30:,.1f} GiB, but {free / 2**30:,.1f} GiB of memory are free; use fewer "
             "rows or columns (drop those with few non-zero values), or a machine with more memory."
         )
+
+
+def give_back() -> None:
+    """Batches leave many free pieces of the heap, which glibc keeps until it is asked: a fit needs the room."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None
+    if trim is not None:
+        trim(0)

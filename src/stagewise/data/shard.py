@@ -6,11 +6,12 @@ in runs (a partition of a collection is one), and need not be neighbours.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from stagewise.kernels.exact import hash_values
+from stagewise.kernels.exact import hash_values, shifted
 from stagewise.kernels.reducer import Reducer
 
 __all__ = ["Shard"]
@@ -31,11 +32,16 @@ class Shard:
     def hashes(self, key: np.uint64) -> np.ndarray:
         """uint64 (n_rows): the hash of each row's number."""
         out = np.empty(self.n_rows, np.uint64)
+        for start, stop, own in self.runs(key):
+            hash_values(own, 0, out[start:stop])
+        return out
+
+    def runs(self, key: np.uint64) -> Iterator[tuple[int, int, np.uint64]]:
+        """Of each run: where it starts and stops here, and a key under which 0, 1, ... have its rows' hashes."""
         at = 0
         for first, length in zip(self.first.tolist(), self.length.tolist(), strict=True):
-            hash_values(key, first, out[at : at + length])
+            yield at, at + length, shifted(key, first)
             at += length
-        return out
 
     def smallest_hashes(self, key: np.uint64, skip: np.ndarray, wanted: int) -> tuple[np.ndarray, np.ndarray]:
         """`boosting.sampling.smallest_hashes` over all shards: this one's chosen rows, and its others, ascending.

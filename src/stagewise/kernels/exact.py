@@ -32,6 +32,7 @@ __all__ = [
     "mix_rows",
     "packing",
     "power_above",
+    "shifted",
     "stream_key",
     "sum_products",
 ]
@@ -70,6 +71,11 @@ def mix(key: np.uint64, number: int) -> np.uint64:
     x *= np.uint64(0x94D049BB133111EB)
     x ^= x >> np.uint64(31)
     return x
+
+
+def shifted(key: np.uint64, first: int) -> np.uint64:
+    """The key under which i = 0, 1, ... have the hashes that first + i have under `key`."""
+    return np.uint64((int(key) + first * _GOLDEN) & _MASK64)
 
 
 @kernel

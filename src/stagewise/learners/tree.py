@@ -64,12 +64,12 @@ class TreeLearner:
         """The tree's structure, grown on the rows of `index`."""
         w = working
         key, listed = stream_key(self.seed, _PURPOSE, stage, output), index if w.listed else _NO_ROWS
-        packed, root = self._packed(working, index, listed, output)
+        packed, root = self._packed(working, index, listed if w.listed else None, output)
         grown = self.backend.grow(packed, index, rest, key, listed, root)
         return TreeFit(self.backend, grown, working, rest)
 
     def _packed(
-        self, working: Working, index: np.ndarray, listed: np.ndarray, output: int
+        self, working: Working, index: np.ndarray, listed: np.ndarray | None, output: int
     ) -> tuple[Packing, np.ndarray]:
         """How the pairs are packed in the backend now, and the histogram of the root if it is there."""
         w, backend = working, self.backend

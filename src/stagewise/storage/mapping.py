@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["is_mapped", "map_bytes", "map_open_file", "map_values"]
+__all__ = ["is_mapped", "map_bytes", "map_open_file", "map_values", "release"]
 
 
 class _Pages:
@@ -37,12 +37,24 @@ def map_open_file(handle: int, length: int) -> np.ndarray:
     return np.asarray(_Pages(mmap.mmap(handle, length, access=mmap.ACCESS_READ), length))
 
 
-def is_mapped(values: np.ndarray) -> bool:
-    """Whether an array, or what it is a view of, was made by `map_bytes`."""
+def _origin(values: np.ndarray) -> _Pages | None:
     base: Any = values
     while isinstance(base, np.ndarray):
         base = base.base
-    return isinstance(base, _Pages)
+    return base if isinstance(base, _Pages) else None
+
+
+def is_mapped(values: np.ndarray) -> bool:
+    """Whether an array, or what it is a view of, was made by `map_bytes`."""
+    return _origin(values) is not None
+
+
+def release(values: np.ndarray) -> None:
+    """Take the pages of a mapped array off this process's account. The system keeps them while it has room, and whoever
+    reads on, also at this moment, gets them back: only who counts the memory of processes sees a difference."""
+    origin = _origin(values)
+    if origin is not None and hasattr(mmap, "MADV_DONTNEED"):
+        origin.pages.madvise(mmap.MADV_DONTNEED)
 
 
 def map_values(path: str | os.PathLike[str], dtype: np.dtype[Any], length: int) -> np.ndarray:
