@@ -43,6 +43,8 @@ def warmup_cases() -> Iterator[tuple[str, Any, Floats, Any]]:
     halves, thirds = np.arange(120) % 2, np.arange(120) % 3
     yield "log_loss, 2 classes", sw.GradientBoostingClassifier(**small), X, halves
     yield "log_loss, 3 classes", sw.GradientBoostingClassifier(**small), X, thirds
+    many = np.tile(X, (70, 1)), np.tile(thirds, 70)  # enough rows for classes to begin together, see backends/roots.py
+    yield "3 classes, more rows", sw.GradientBoostingClassifier(**small), *many
     yield "exponential", sw.GradientBoostingClassifier(loss="exponential", **small), X, halves
     for growth in ("levelwise", "symmetric"):
         yield growth, sw.GradientBoostingRegressor(growth=growth, max_depth=2, **small), X, amount
