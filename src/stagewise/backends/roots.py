@@ -72,7 +72,7 @@ class Roots:
         backend, team, n = self.backend, self.backend.team, len(group)
         for k, output in enumerate(group):
             backend._words = self._words[k]
-            backend._quantize(grad[output], hess if hess.ndim == 1 else hess[output], chosen, _NO_ROWS)
+            backend._quantize(grad[output], hess if hess.ndim == 1 else hess[output], chosen, None)
             self._lost[k] = backend._lost[: team.n_threads, 0].sum()
         self._index, where = index, backend._place(index)
         team.run(
