@@ -190,7 +190,7 @@ def test_a_frozen_worker_is_left_behind(monkeypatch, moment):
         frozen = worker_processes(own)[0]
 
         def freeze() -> None:
-            monkeypatch.setattr(fleets_own, "_FROZEN", 4.0)
+            monkeypatch.setattr(fleets_own, "_FROZEN", 5.0)
             os.kill(frozen, signal.SIGSTOP)
 
         try:

@@ -98,20 +98,34 @@ class Fleet:
         self._asked, gone = now, set()
         try:
             known = self.client.sync(self.client.scheduler.identity, callback_timeout=5)["workers"]
+            silent = []
             for address, own in known.items():
                 if self._pulse.get(address, (None, 0.0))[0] != own["last_seen"]:
                     self._pulse[address] = own["last_seen"], now
                 elif now - self._pulse[address][1] > max(_FROZEN, len(known) / 20.0):
-                    remove = self.client.scheduler.unregister
-                    self.client.sync(
-                        remove, address=address, stimulus_id=f"stagewise-{self.run}-frozen", callback_timeout=5
-                    )
-                    gone.add(address)
-                    self.frozen.append(address)
-                    del self._pulse[address]
+                    silent.append(address)
+            answers = self.client.sync(self._ask, silent, callback_timeout=15) if silent else []
+            for address in (address for address, alive in zip(silent, answers, strict=True) if not alive):
+                remove, why = self.client.scheduler.unregister, f"stagewise-{self.run}-frozen"
+                self.client.sync(remove, address=address, stimulus_id=why, callback_timeout=5)
+                gone.add(address)
+                self.frozen.append(address)
+                del self._pulse[address]
         except Exception:  # asked again in a moment
             return gone
         return gone
+
+    async def _ask(self, addresses: list[str]) -> list[bool]:
+        """Which workers do what they are asked to within five seconds: those that are merely slow are not dropped."""
+
+        async def answers(address: str) -> bool:
+            try:
+                await asyncio.wait_for(self.client._run(open_mailboxes, workers=[address]), 5.0)
+            except Exception:
+                return False
+            return True
+
+        return await asyncio.gather(*(answers(address) for address in addresses))
 
     @property
     def _address(self) -> str:
