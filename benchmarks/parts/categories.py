@@ -100,8 +100,10 @@ def _ours_as_recommended(table: Table, settings: Settings) -> np.ndarray:
 
     options: dict[str, Any] = {
         "n_estimators": settings.stages,
-        "learning_rate": 0.05,
-        "l2_regularization": 1.0,
+        "learning_rate": 0.03,
+        "max_leaf_nodes": 15,
+        "l2_regularization": 3.0,
+        "subsample": 0.8,
         "early_stopping": True,
         "n_iter_no_change": 50,
         "n_jobs": settings.threads,
