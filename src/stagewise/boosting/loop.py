@@ -265,11 +265,11 @@ def _residuals(
     if chosen is None:
         return None
     result = Residuals(problem.loss, targets.y, targets.weight, backend, problem.skip, chosen)
-    value = np.rint(initial[0] * chosen.grad_scale) / chosen.grad_scale
-    start = np.full_like(raw, value)
-    if not result.usable(start if problem.raw is None else problem.raw):
+    raw[:] = np.rint(initial[0] * chosen.grad_scale) / chosen.grad_scale
+    if not result.usable(raw if problem.raw is None else problem.raw):
+        raw[:] = initial[:, None]
         return None
-    initial[:], raw[:] = value, start
+    initial[:] = np.rint(initial[0] * chosen.grad_scale) / chosen.grad_scale
     return result
 
 

@@ -85,8 +85,7 @@ class PairsMaker:
     ) -> None:
         self.loss, self.y, self.weight, self.team = loss, y, weight, team
         n = len(y)
-        shape = (loss.n_outputs, n)
-        self._grad, self._hess = np.empty(shape), np.empty(shape)
+        self._grad = self._hess = np.empty((loss.n_outputs, 0))  # made when they are needed: residuals.py never does
         self._value = np.zeros((team.n_threads, CHUNK))
         rows = team.reducer.count(n)
         self.bits = limb_bits(rows if n_training is None else n_training)
@@ -132,6 +131,8 @@ class PairsMaker:
         self, raw: np.ndarray, option: np.ndarray, scale: float, update: Update
     ) -> tuple[np.ndarray, np.ndarray]:
         threads = self.team.n_threads
+        if self._grad.shape[1] < len(self.y):
+            self._grad, self._hess = np.empty((2, self.loss.n_outputs, len(self.y)))
         peaks, limbs = np.zeros((threads, 8)), np.zeros((threads, 8), np.int64)
         one = self.loss.n_outputs == 1
         self.team.run(

@@ -30,6 +30,8 @@ __all__ = ["Residuals", "residual_packing"]
 _HEADROOM = 4.0
 _LARGEST, _SMALLEST = 2.0**400, 2.0**-400  # squares of residuals between these are floats
 
+_AT_ONCE = 1 << 16
+
 _EXACT = 2.0**51
 """Whole numbers up to this size are exact as float64, and so are their sums."""
 
@@ -66,8 +68,11 @@ class Residuals(PairsMaker):
     def usable(self, raw: np.ndarray) -> bool:
         """Whether these predictions are multiples of the unit, and fine enough for the residuals: no half of
         the rows may lie within two neighbouring parts of BUCKETS."""
-        scaled = raw[0][~self.skip] / self._unit
-        off = bool(((np.rint(scaled) != scaled) | (np.abs(scaled) > _EXACT)).any())
+        off = False
+        for start in range(0, len(self.y), _AT_ONCE):  # rows may be many and memory short
+            part = slice(start, start + _AT_ONCE)
+            scaled = raw[0, part] / self._unit
+            off |= bool((((np.rint(scaled) != scaled) | (np.abs(scaled) > _EXACT)) & ~self.skip[part]).any())
         if self.team.reducer.largest(float(off)) > 0.0:
             return False
         peak, counts = self._load(raw)
