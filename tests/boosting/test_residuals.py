@@ -7,6 +7,7 @@ import pytest
 
 import stagewise as sw
 from stagewise.backends import pace, residuals
+from stagewise.backends.cpu import CpuBackend
 from stagewise.backends.residuals import ResidualWords
 from stagewise.boosting import loop
 from stagewise.boosting.residuals import Residuals
@@ -98,10 +99,15 @@ def test_the_unit_goes_with_the_targets(scale, used):
         lambda y: np.zeros_like(y),
     ],
 )
-def test_targets_that_are_no_good_as_integers_go_the_general_way(spoilt, used):
+def test_targets_that_are_no_good_as_integers_go_the_general_way(spoilt, used, monkeypatch):
     X, y = table(500)
     y = spoilt(y)
+    left = []
+    leave = CpuBackend.__exit__
+    monkeypatch.setattr(CpuBackend, "__exit__", lambda self, *e: left.append(self.keeping) or leave(self, *e))
+    monkeypatch.setattr(residuals, "_ROWS_A_LEAF", 0)
     model = sw.GradientBoostingRegressor(n_estimators=5).fit(X, y)
+    assert left == [False]  # nor are histograms kept for it
     assert not used
     assert np.isfinite(model.predict(X)).all()
 

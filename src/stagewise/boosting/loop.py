@@ -267,7 +267,7 @@ def _residuals(
     result = Residuals(problem.loss, targets.y, targets.weight, backend, problem.skip, chosen)
     raw[:] = np.rint(initial[0] * chosen.grad_scale) / chosen.grad_scale
     if not result.usable(raw if problem.raw is None else problem.raw):
-        raw[:] = initial[:, None]
+        raw[:], backend.keeping = initial[:, None], False
         return None
     initial[:] = np.rint(initial[0] * chosen.grad_scale) / chosen.grad_scale
     return result

@@ -57,7 +57,7 @@ class Residuals(PairsMaker):
         self, loss: Loss, y: np.ndarray, weight: np.ndarray, backend: CpuBackend, skip: np.ndarray, chosen: Packing
     ) -> None:
         super().__init__(loss, y, weight, backend.team, backend.n_training)
-        self.packing, self.skip, self.n_training = chosen, skip, backend.n_training
+        self._backend, self.packing, self.skip, self.n_training = backend, chosen, skip, backend.n_training
         self._words = ResidualWords(backend, chosen, skip)
         self._most = round(chosen.grad_scale * chosen.grad_peak)  # the largest gradient that packed words can hold
         self._unit = 1.0 / chosen.grad_scale
@@ -87,7 +87,7 @@ class Residuals(PairsMaker):
             peak, self._steps = self.team.reducer.largest(self._words.step(self._steps)), None
         if peak > self._most:
             self.current(raw)
-            self._exhausted = True
+            self._exhausted, self._backend.keeping = True, False
             return super().__call__(raw, option)
         deviance = self._squares / self.n_training * self._unit * self._unit
         return Pairs(_NONE, _NONE, self.packing.grad_peak, 1.0, deviance, packed=self.packing, root=self._words.root)
