@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from kernels.build import Case, backend_of, every_team, pack, random_case
-from stagewise.backends.cpu import CpuBackend, Grown
+from stagewise.backends.cpu import CpuBackend
+from stagewise.backends.grown import Grown
 from stagewise.backends.samples import SampleRoom
 from stagewise.kernels.jit import JIT
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import numpy as np
 
+from stagewise.backends.grown import Grown, harvested
 from stagewise.backends.pace import Pace, tree_work
 from stagewise.backends.samples import SampleRoom
 from stagewise.data.dataset import padded_cuts
@@ -15,7 +16,6 @@ from stagewise.kernels.draw import scatter_words
 from stagewise.kernels.exact import Packing, hash_values, limb_bits, packing, power_above
 from stagewise.kernels.frontier import LEAFWISE, LEVELWISE
 from stagewise.kernels.grow import DEADLINE, Shape, Work, grow
-from stagewise.kernels.harvest import harvest
 from stagewise.kernels.histogram import NO_ROOT, PITCH, Bins, Pools
 from stagewise.kernels.labels import MOST_LEAVES, label_all, label_and_sum
 from stagewise.kernels.leaves import add_leaves, leaf_quantiles, leaf_sums
@@ -31,7 +31,7 @@ from stagewise.losses.base import Loss
 from stagewise.params import TreeParams
 from stagewise.tree.tree import Tree
 
-__all__ = ["CpuBackend", "Grown"]
+__all__ = ["CpuBackend"]
 
 _NO_ROWS = np.empty(0, np.uint32)
 
@@ -49,23 +49,6 @@ def _tests(tree: Tree) -> tuple[np.ndarray, ...]:
 def _in_bytes(tree: Tree) -> bool:
     """Whether `label_all` takes the tree."""
     return tree.n_nodes < 2 * MOST_LEAVES and len(tree.subset) == 0
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Grown:
-    """A tree without leaf values, and where its leaves' rows are until the next tree grows."""
-
-    tree: Tree
-    leaves: np.ndarray  # int64 (n_leaves, 4): node, start, stop and line of the backend's row numbers
-    fine: bool  # gradients are so unequal that leaf sums need their low limbs
-    listed: np.ndarray = field(default_factory=lambda: _NO_ROWS)  # the rows whose pairs leaf sums get; empty: all
-    placed: bool = False  # the backend's row numbers are those of the codes
-    grad: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))  # by node: sum of the packed gradients
-
-    def sums(self, packing: Packing) -> np.ndarray:
-        """As `CpuBackend.leaf_sums`, from what growth has added up: of gradients that packing did not round."""
-        grad, count = self.grad / packing.grad_scale, self.tree.count.astype(np.float64)
-        return np.column_stack([grad, count, count, -grad / np.maximum(count, 1.0)])
 
 
 class CpuBackend:
@@ -108,6 +91,8 @@ class CpuBackend:
         self._lost = np.zeros((n_threads, 8), np.int64)
         self._last: tuple[Packing, bool] | None = None  # how pairs were packed last, and whether with weights
         self._ahead: tuple[Packing, bool] | None = None  # how `_words` are packed already
+        self._limited: tuple[Packing, Limits] | None = None  # the limits of the last tree
+        self.draws_columns = min(params.tree_columns, params.split_columns) < len(cuts)  # trees depend on their key
         self.clock = np.zeros(4, np.int64)
         self._keys = np.empty(0, np.uint64)
         self._key_counts = np.empty(0, np.int64)
@@ -275,6 +260,12 @@ class CpuBackend:
 
     def _limits(self, chosen: Packing, key: np.uint64) -> Limits:
         """Limits in the units of the packed gradients (relative to the peaks, all powers of two)."""
+        if self._limited is not None and self._limited[0] is chosen and not self.draws_columns:
+            return self._limited[1]
+        self._limited = chosen, self._limits_of(chosen, key)
+        return self._limited[1]
+
+    def _limits_of(self, chosen: Packing, key: np.uint64) -> Limits:
         params, f = self.params, self.n_columns
         scale = chosen.grad_peak * chosen.grad_peak / chosen.hess_peak
         min_gain = 0.0
@@ -306,29 +297,8 @@ class CpuBackend:
         )
 
     def _harvest(self, n_nodes: int, chosen: Packing) -> Grown:
-        """The grown nodes as a frozen tree, and where the rows of its leaves are."""
-        numbers, floats = np.empty((6, n_nodes), np.int32), np.empty((3, n_nodes))
-        leaves = np.empty(((n_nodes + 1) // 2, 4), np.int64)
-        sets = np.empty((n_nodes if self.any_sets else 0, 4), np.uint64)
-        scale = min(chosen.grad_peak * chosen.grad_peak / chosen.hess_peak, 1e300)
-        _, n_sets = harvest(
-            self._nodes, self._padded_cuts, self.params.growth == "symmetric", scale, numbers, floats, leaves, sets
-        )
-        tree = Tree(
-            feature=numbers[0],
-            threshold=floats[0],
-            cut=numbers[1],
-            missing_left=numbers[2].astype(np.uint8),
-            left=numbers[3],
-            value=np.zeros(n_nodes),
-            gain=floats[1],
-            count=floats[2].astype(np.int64),
-            cover=floats[2],
-            depth=numbers[4],
-            subset=numbers[5] if n_sets else np.empty(0, np.int32),
-            sets=sets[:n_sets].copy(),
-        )
-        return Grown(tree, leaves, not chosen.narrow, grad=self._nodes.state[:n_nodes, GRAD].copy())
+        symmetric = self.params.growth == "symmetric"
+        return harvested(self._nodes, n_nodes, self._padded_cuts, symmetric, self.any_sets, chosen)
 
     @property
     def histograms_kept(self) -> bool:

@@ -16,7 +16,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from stagewise.backends.cpu import CpuBackend, Grown
+from stagewise.backends.cpu import CpuBackend
+from stagewise.backends.grown import Grown
 from stagewise.backends.growth import Growth
 from stagewise.backends.wire import Wire
 from stagewise.data.shard import Shard

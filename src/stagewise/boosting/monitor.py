@@ -103,9 +103,11 @@ class Monitor:
             self.notes.setdefault(name, []).append(value)
         if validation is not None:
             self.validation.append(validation)
-        seconds = time.perf_counter() - self._began
-        stage = Stage(len(self.train), self.total, train, validation, seconds)
-        asked = [callback.on_stage(stage) for callback in self.callbacks if hasattr(callback, "on_stage")]
+        asked = []
+        if self.callbacks:
+            seconds = time.perf_counter() - self._began
+            stage = Stage(len(self.train), self.total, train, validation, seconds)
+            asked = [callback.on_stage(stage) for callback in self.callbacks if hasattr(callback, "on_stage")]
         return any(answer is True for answer in asked) or self._stalled()
 
     def _watched(self) -> list[float]:

@@ -140,5 +140,8 @@ class PairsMaker:
             self._grad[0] if one else self._grad, self._hess[0] if one else self._hess, self._value, peaks, limbs,
             update,
         )  # fmt: skip
-        sums, largest = self.team.reducer.total(limbs[:, :2].sum(axis=0), peaks.max(axis=0))
+        if threads == 1:
+            sums, largest = self.team.reducer.total(limbs[0, :2], peaks[0])
+        else:
+            sums, largest = self.team.reducer.total(limbs[:, :2].sum(axis=0), peaks.max(axis=0))
         return largest, sums

@@ -20,7 +20,7 @@ from stagewise.kernels.exact import power_above
 from stagewise.learners.base import Working
 from stagewise.learners.tree import TreeFit
 from stagewise.losses.base import Loss
-from stagewise.tree.tree import Tree
+from stagewise.tree.tree import NO_SHRINKAGE, Tree
 
 __all__ = ["GradientRule", "LeafRule", "NewtonRule", "Rule", "Targets", "integer_weights"]
 
@@ -117,12 +117,8 @@ class LeafRule(Rule):
                 drawn = self.backend.team.reducer.count(len(pairs.weight))
                 counts[grown.listed] = integer_weights(pairs.weight, heaviest, drawn)
             values = self.backend.leaf_quantiles(grown, targets.y, raw[output], counts, loss.leaf_quantile, delta)
-        if params.l1 > 0.0 or params.l2 > 0.0:
-            grad, hess = np.abs(sums[:, 0]), sums[:, 1]
-            with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-                kept = np.where(grad > params.l1, 1.0 - params.l1 / grad, 0.0) if params.l1 > 0.0 else 1.0
-                values = values * kept * np.where(hess > 0.0, hess / (hess + params.l2), 0.0)
-        tree = grown.tree.with_leaves(values, np.ascontiguousarray(sums[:, 2]), rate)
+        shrink = (sums, params.l1, params.l2) if params.l1 > 0.0 or params.l2 > 0.0 else NO_SHRINKAGE
+        tree = grown.tree.with_leaves(values, np.ascontiguousarray(sums[:, 2]), rate, shrink)
         if pairs.packed is not None:  # leaves are multiples of the unit, see residuals.py
             tree.value[:] = np.rint(tree.value * pairs.packed.grad_scale) / pairs.packed.grad_scale
         return (tree,)

@@ -8,6 +8,7 @@ the same on every machine, and the compiler turns them into vector code.
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import NamedTuple
 
@@ -231,7 +232,7 @@ def limbs_value(hi, lo, unit, bits):
 
 def limbs_total(limbs: np.ndarray, unit: float, bits: int) -> float:
     """The float of limbs (..., 2) summed over all leading axes, exactly and then rounded once."""
-    hi, lo = (int(total) for total in limbs.reshape(-1, 2).astype(object).sum(axis=0))
+    hi, lo = map(sum, zip(*limbs.reshape(-1, 2).tolist(), strict=True))
     return float(math.ldexp(1.0, -2 * bits) * ((hi << bits) + lo)) * unit
 
 
@@ -301,11 +302,20 @@ def packing(
 ) -> Packing:
     """Choose the fields from the largest |grad| and hess and the number of rows.
 
-    All choices depend on maxima and counts alone, so they are the same however rows are divided.
+    All choices depend on maxima (the powers of two above them) and counts alone, so they are the same however rows are
+    divided, and seldom change between stages.
     Small tables leave room for more bits: 1,000 rows get 18 and 15 instead of 15 and 12. fine: smaller blocks with a
     constant second derivative, for 39 bits instead of 35.
     """
-    row_bits = max(1, int(n_rows).bit_length())
+    hess_power = float(hess_peak) if constant_hess else power_above(hess_peak)
+    return _packing(power_above(grad_peak), hess_power, int(n_rows), narrow, constant_hess, fine)
+
+
+@functools.lru_cache(maxsize=64)
+def _packing(
+    grad_power: float, hess_power: float, n_rows: int, narrow: bool, constant_hess: bool, fine: bool
+) -> Packing:
+    row_bits = max(1, n_rows.bit_length())
     if constant_hess:
         block_bits = min(BLOCK_BITS if fine else 14, row_bits)
         hess_bits, hess_shift, grad_shift = 0, 0, block_bits
@@ -318,9 +328,8 @@ def packing(
         grad_bits = min(40, free - hess_bits)
         hess_bits = max(1, min(hess_bits if narrow else 24, 63 - 2 * row_bits))
     grad_bits = min(grad_bits if narrow else 44, 62 - row_bits)
-    grad_power, hess_power = power_above(grad_peak), power_above(hess_peak)
     if constant_hess:  # hess_scale 0 leaves the narrow field to the count; the wide word gets 1 a row
-        hess_scale, hess_unit, hess_power = 0.0 if narrow else 1.0 / hess_peak, 1.0, hess_peak
+        hess_scale, hess_unit = 0.0 if narrow else 1.0 / hess_power, 1.0
     else:
         hess_scale, hess_unit = math.ldexp(1.0, hess_bits) / hess_power, math.ldexp(1.0, -hess_bits)
     return Packing(

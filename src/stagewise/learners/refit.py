@@ -7,13 +7,14 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from stagewise.backends.cpu import CpuBackend, Grown
+from stagewise.backends.cpu import CpuBackend
+from stagewise.backends.grown import Grown
 from stagewise.data.sparse import Sparse
 from stagewise.learners.base import Working
 from stagewise.learners.tree import TreeFit
 from stagewise.tree.compact import Compact
 from stagewise.tree.forest import Forest
-from stagewise.tree.tree import Tree
+from stagewise.tree.tree import NO_SHRINKAGE, Shrink, Tree
 
 __all__ = ["RefitLearner", "Structure"]
 
@@ -38,9 +39,9 @@ class _Kept(Tree):
     old: np.ndarray
     structure: Structure
 
-    def with_leaves(self, values: np.ndarray, weights: np.ndarray, rate: float) -> Tree:
+    def with_leaves(self, values: np.ndarray, weights: np.ndarray, rate: float, shrink: Shrink = NO_SHRINKAGE) -> Tree:
         plain = Tree(**{field.name: getattr(self, field.name) for field in fields(Tree)})
-        new = plain.with_leaves(values, weights, rate)
+        new = plain.with_leaves(values, weights, rate, shrink)
         reached = (self.left < 0) & (self.count > 0)
         new.value[:] = np.where(reached, self.structure.mixed(self.old, new.value), self.old)
         return new

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from stagewise.backends.cpu import CpuBackend, Grown
+from stagewise.backends.cpu import CpuBackend
+from stagewise.backends.grown import Grown
 from stagewise.backends.roots import Roots, together_pays
 from stagewise.kernels.exact import Packing, packing, power_above, stream_key
 from stagewise.kernels.histogram import NO_ROOT
@@ -19,6 +20,7 @@ __all__ = ["TreeFit", "TreeLearner"]
 
 _PURPOSE = 0x636F6C73  # "cols"
 _NO_ROWS = np.empty(0, np.uint32)
+_NO_KEY = np.uint64(0)
 _LEAST_SQUARES = Loss()  # its leaves are -G/H
 
 
@@ -63,7 +65,9 @@ class TreeLearner:
     def fit(self, working: Working, index: np.ndarray, rest: np.ndarray | None, stage: int, output: int) -> TreeFit:
         """The tree's structure, grown on the rows of `index`."""
         w = working
-        key, listed = stream_key(self.seed, _PURPOSE, stage, output), index if w.listed else _NO_ROWS
+        key, listed = _NO_KEY, index if w.listed else _NO_ROWS
+        if self.backend.draws_columns:
+            key = stream_key(self.seed, _PURPOSE, stage, output)
         packed, root = self._packed(working, index, listed if w.listed else None, output)
         grown = self.backend.grow(packed, index, rest, key, listed, root)
         return TreeFit(self.backend, grown, working, rest)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from stagewise.kernels.harvest import set_leaves
 
-__all__ = ["Tree"]
+__all__ = ["NO_SHRINKAGE", "Shrink", "Tree"]
+
+Shrink = tuple[np.ndarray, float, float]
+"""How leaves shrink: their sums (G, H, ...) by node, l1 and l2, see `set_leaves`."""
+
+NO_SHRINKAGE: Shrink = (np.empty((0, 4)), 0.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,8 +58,11 @@ class Tree:
         flag, depth = np.zeros(1, np.uint8), np.zeros(1, np.int32)
         return cls(none, zero, depth, flag, none, zero, zero, counts, counts.astype(np.float64), depth)
 
-    def with_leaves(self, values: np.ndarray, weights: np.ndarray, rate: float) -> Tree:
+    def with_leaves(self, values: np.ndarray, weights: np.ndarray, rate: float, shrink: Shrink = NO_SHRINKAGE) -> Tree:
         """The same tree with leaf values (times rate) and weights by node; those of inner nodes are not looked at."""
         value, cover = np.empty(self.n_nodes), np.empty(self.n_nodes)
-        set_leaves(self.left, values, weights, rate, value, cover)
-        return replace(self, value=value, cover=cover)
+        set_leaves(self.left, values, weights, *shrink, rate, value, cover)
+        return Tree(
+            self.feature, self.threshold, self.cut, self.missing_left, self.left, value, self.gain, self.count, cover,
+            self.depth, self.subset, self.sets,
+        )  # fmt: skip
