@@ -41,7 +41,7 @@ columns of two or sixteen codes an update took 2.5 and 1.6 ns instead of 0.3; wi
 NO_ROOT = np.empty((0, 0), np.int64)
 """Stands for a wide histogram, int64 (2, stride * PITCH), where there is none."""
 
-_AHEAD, _NEAR = 32, 4
+_AHEAD, _NEAR = 33, 5
 """Rows between a prefetch and its use."""
 
 
@@ -86,15 +86,52 @@ def add_row(bins, p, word, fours, base, out):
         q += np.uint64(4 * PITCH)
 
 
+@piece
+def add_two(bins, p, r, word, other, fours, base, out):
+    """Two rows, column by column: what a row costs beside its adds is paid once for both."""
+    q = base
+    for _ in range(fours):
+        out[q + np.uint64(bins[p])] += word
+        out[q + np.uint64(bins[r])] += other
+        out[q + np.uint64(PITCH) + np.uint64(bins[p + np.uint64(1)])] += word
+        out[q + np.uint64(PITCH) + np.uint64(bins[r + np.uint64(1)])] += other
+        out[q + np.uint64(2 * PITCH) + np.uint64(bins[p + np.uint64(2)])] += word
+        out[q + np.uint64(2 * PITCH) + np.uint64(bins[r + np.uint64(2)])] += other
+        out[q + np.uint64(3 * PITCH) + np.uint64(bins[p + np.uint64(3)])] += word
+        out[q + np.uint64(3 * PITCH) + np.uint64(bins[r + np.uint64(3)])] += other
+        p += np.uint64(4)
+        r += np.uint64(4)
+        q += np.uint64(4 * PITCH)
+
+
+@piece
+def fetch(bins, words, row, width, first, final):
+    """Ask for a row's bins and word, to be in the second-level cache soon."""
+    p = row * width + first
+    prefetch(bins, p)
+    prefetch(bins, p + final)
+    prefetch(words, row)
+
+
+@piece
+def fetch_near(bins, words, row, width, first, final):
+    """The same, to be in the first-level cache at once."""
+    p = row * width + first
+    prefetch_near(bins, p)
+    prefetch_near(bins, p + final)
+    prefetch_near(words, row)
+
+
 @device
 def add_rows(bins, stride, words, rows, start, stop, c0, c1, out):
     """out[column * PITCH + bin] += words[row] for rows[start:stop] and columns c0..c1 (multiples of four).
 
-    Scattered rows are prefetched, into the second-level cache from afar and into the first from near. Indices are
-    unsigned: signed ones are checked for being negative at every access.
+    Two rows at a time: 6 % faster with 28 columns, 10 % with 20. (Four are slower.) Scattered rows are prefetched, into
+    the second-level cache from afar and into the first from near. Indices are unsigned: signed ones are checked for
+    being negative at every access.
     """
     never_inline()
-    one, fours = np.uint64(1), (c1 - c0) >> 2
+    one, two, fours = np.uint64(1), np.uint64(2), (c1 - c0) >> 2
     first, width, final = np.uint64(c0), np.uint64(stride), np.uint64(c1 - c0 - 1)
     k, end, last = np.uint64(start), np.uint64(stop), np.uint64(stop - 1)
     base = first * np.uint64(PITCH)
@@ -102,26 +139,25 @@ def add_rows(bins, stride, words, rows, start, stop, c0, c1, out):
     if c1 - c0 == stride and start < stop and np.int64(rows[last]) - np.int64(rows[k]) == stop - start - 1:
         i = np.uint64(rows[k])
         end = i + (end - k)
-        while i < end:
+        while i + one < end:
+            p = i * width + first
+            add_two(bins, p, p + width, words[i], words[i + one], fours, base, out)
+            i += two
+        if i < end:
             add_row(bins, i * width + first, words[i], fours, base, out)
-            i += one
         return
-    while k < end:
-        ahead, near = (
-            np.uint64(rows[min(k + np.uint64(_AHEAD), last)]),
-            np.uint64(rows[min(k + np.uint64(_NEAR), last)]),
-        )
-        p = ahead * width + first
-        prefetch(bins, p)
-        prefetch(bins, p + final)
-        prefetch(words, ahead)
-        p = near * width + first
-        prefetch_near(bins, p)
-        prefetch_near(bins, p + final)
-        prefetch_near(words, near)
+    while k + one < end:
+        ahead, near = min(k + np.uint64(_AHEAD), last), min(k + np.uint64(_NEAR), last)
+        fetch(bins, words, np.uint64(rows[ahead - one]), width, first, final)
+        fetch(bins, words, np.uint64(rows[ahead]), width, first, final)
+        fetch_near(bins, words, np.uint64(rows[near - one]), width, first, final)
+        fetch_near(bins, words, np.uint64(rows[near]), width, first, final)
+        i, j = np.uint64(rows[k]), np.uint64(rows[k + one])
+        add_two(bins, i * width + first, j * width + first, words[i], words[j], fours, base, out)
+        k += two
+    if k < end:
         i = np.uint64(rows[k])
         add_row(bins, i * width + first, words[i], fours, base, out)
-        k += one
 
 
 @device
