@@ -290,6 +290,7 @@ def search(bins, nodes, parent, small, big, do_small, do_big, work, limits, pack
     off = build_shared(bins, nodes, parent, small, big, do_small, do_big, work, packing, pools, tid, n_threads)
     c0, c1 = columns_of(bins.stride, tid, n_threads)
     work.found_gain[tid, 0], work.found_gain[tid, 1] = -1.0, -1.0
+    likely = nodes.split[parent, COLUMN] if parent >= 0 and bins.bundles.column.shape[0] == 0 else np.int64(-1)
     while c0 < c1 and not off:
         end = min(c0 + _COLUMNS, c1)
         build_rest(bins, nodes, parent, small, big, do_small, do_big, work, packing, pools, tid, n_threads, c0, end)
@@ -308,7 +309,7 @@ def search(bins, nodes, parent, small, big, do_small, do_big, work, limits, pack
                     if c0 == 0:
                         state[node, GRAD], state[node, HESS] = g, h
                 work.found_gain[tid, which] = scan_columns(
-                    pools, wide, slot, c0, end, bins, node, g, h, state[node, STOP] - state[node, START],
+                    pools, wide, slot, c0, end, bins, node, likely, g, h, state[node, STOP] - state[node, START],
                     limits, packing, work.gains[tid, 0], work.levels[tid], work.found_gain[tid, which],
                     work.found[tid, which],
                 )  # fmt: skip

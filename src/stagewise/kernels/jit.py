@@ -37,6 +37,7 @@ __all__ = [
     "float_bits",
     "from_bits",
     "kernel",
+    "loose_multiply_add",
     "merged",
     "multiply_add",
     "never_inline",
@@ -199,6 +200,18 @@ if JIT:
         return types.float64(types.float64, types.float64, types.float64), codegen
 
     @intrinsic
+    def loose_multiply_add(typing, a, b, c):
+        """a·b + c, rounded once or twice as suits the machine: for bounds alone, never for what enters a model."""
+
+        def codegen(context, builder, sig, args):
+            double = ir.DoubleType()
+            signature = ir.FunctionType(double, [double] * 3)
+            function = builder.module.declare_intrinsic("llvm.fmuladd", [double], signature)
+            return builder.call(function, args)
+
+        return types.float64(types.float64, types.float64, types.float64), codegen
+
+    @intrinsic
     def trailing_zeros(typing, word):
         """Number of the lowest set bit (64 when none is set)."""
 
@@ -306,6 +319,9 @@ else:
             return np.float64(a * b + c)
         exact = Fraction(float(a)) * Fraction(float(b)) + Fraction(float(c))
         return np.float64(exact) if exact else np.float64(a * b + c)  # the plain form knows the sign of zero
+
+    def loose_multiply_add(a, b, c):
+        return a * b + c
 
     def trailing_zeros(word):
         word = int(word)

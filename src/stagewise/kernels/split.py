@@ -24,7 +24,18 @@ import numpy as np
 from stagewise.kernels.bundles import PLAIN, WITH_MISSING, fill_lefts, left_word, missing_word, owner
 from stagewise.kernels.exact import mix
 from stagewise.kernels.histogram import PITCH, accumulate, padded
-from stagewise.kernels.jit import bare, counting, device, float_bits, from_bits, kernel, merged, never_inline, piece
+from stagewise.kernels.jit import (
+    bare,
+    counting,
+    device,
+    float_bits,
+    from_bits,
+    kernel,
+    loose_multiply_add,
+    merged,
+    never_inline,
+    piece,
+)
 from stagewise.kernels.partition import MISSING
 
 __all__ = [
@@ -145,12 +156,13 @@ def split_gains(wide, first, second, n, more, more_second, G, H, C, limits, pack
 
 
 @piece
-def beats(g, h, c, least, lightest, count_room, hess_room, whole, G, l2, slack, bar):
+def beats(g, h, c, least, lightest, count_room, hess_room, whole, grad, root, centre, height):
     """1 when a split with these left sums is allowed and may have a comparison value above the bar, 0 otherwise."""
-    x, u = np.float64(g), np.float64(h) + l2
-    d = abs(x * whole - G * u) + slack
+    x, u = np.float64(g), np.float64(h)
+    d = loose_multiply_add(x, whole, loose_multiply_add(u, grad[0], grad[1]))
+    t = loose_multiply_add(u, root, centre)
     fits = (np.uint64(c - least) <= count_room) & (np.uint64(h - lightest) <= hess_room)
-    return np.int64(fits & (d * d > bar * (u * (whole - u))))
+    return np.int64(fits & (loose_multiply_add(d, d, t * t) > height))
 
 
 @merged
@@ -158,7 +170,11 @@ def may_beat(wide, first, second, n, more, more_second, G, H, C, limits, packing
     """Whether one of the splits that `split_gains` would look at might have a comparison value above `best`.
 
     Asked without a division, the dearest part of the search, and in units of the integers: most columns of a node are
-    settled here. a·B - b·A is a·(A + B) - (a + b)·A; `slack` covers what rounding does to either form.
+    settled here. With W = A + B, a·B - b·A is d = a·W - (a + b)·A, and A·B is W²/4 - (A - W/2)². So d² > bar·A·B, which
+    is asked with some room, is d² + t² > bar·W²/4 with t = √bar·(A - W/2): two products and three sums of products.
+
+    The room: rounding may change d by `slack`, in either form. Where |d| ≤ √(bar·A·B) ≤ √bar·W/2 this changes d² by no
+    more than slack·√bar·W + slack², and elsewhere d² is enough alone. t² is off by some 2**-51 of bar·W²/4.
     """
     least = limits.min_samples_leaf
     lightest = max(np.int64(1), np.int64(np.ceil(min(limits.min_child_weight / packing.hess_unit, 4e18))))
@@ -166,18 +182,22 @@ def may_beat(wide, first, second, n, more, more_second, G, H, C, limits, packing
         return False
     count_room, hess_room = np.uint64(C - 2 * least), np.uint64(H - 2 * lightest)
     l2 = limits.l2 / packing.hess_unit
-    whole, total = H + 2.0 * l2, np.float64(G)
-    bar = (best - abs(best) * 2.0**-40) / (packing.grad_unit * packing.grad_unit)
+    whole = H + 2.0 * l2
+    grad = -np.float64(G), -np.float64(G) * l2
+    root = np.sqrt(max(best, 0.0)) / packing.grad_unit
     slack = 2.0**-48 * C * (1.0 / packing.grad_unit + 1.0) * whole
+    half = root * 0.5 * whole
+    height = half * half * (1.0 - 2.0**-38) - slack * (2.0 * half + slack) if best > 0.0 else -1.0
+    centre = root * l2 - half
     hits = np.int64(0)
     if wide:
         for k in range(n):
             g, h, c = unpack(True, first[k] + more, second[k] + more_second, packing)
-            hits += beats(g, h, c, least, lightest, count_room, hess_room, whole, total, l2, slack, bar)
+            hits += beats(g, h, c, least, lightest, count_room, hess_room, whole, grad, root, centre, height)
     else:
         for k in range(n):
             g, h, c = unpack(False, first[k] + more, np.int64(0), packing)
-            hits += beats(g, h, c, least, lightest, count_room, hess_room, whole, total, l2, slack, bar)
+            hits += beats(g, h, c, least, lightest, count_room, hess_room, whole, grad, root, centre, height)
     return hits > 0
 
 
@@ -276,10 +296,11 @@ def lay_out(bundles, column, wide, first, second, n, side, limits, key, threshol
 
 
 @bare
-def scan_columns(pools, wide, slot, c0, c1, bins, node, G, H, C, limits, packing, gains, lefts, best, out):
+def scan_columns(pools, wide, slot, c0, c1, bins, node, likely, G, H, C, limits, packing, gains, lefts, best, out):
     """The best split over columns c0..c1, if it is better than `best`: its record goes to `out`; the new best value.
 
-    gains (float64, 256) and lefts (int64, 2 x 256 or more) are scratch.
+    likely: the column to look at first (-1: none), which changes nothing but the time: the higher the bar, the sooner
+    the other columns are done with. gains (float64, 256) and lefts (int64, 2 x 256 or more) are scratch.
     """
     never_inline()
     bundles, n_features = bins.bundles, limits.tree_columns.shape[0]
@@ -287,7 +308,10 @@ def scan_columns(pools, wide, slot, c0, c1, bins, node, G, H, C, limits, packing
     key, threshold = limits.key + np.uint64(node), np.uint64(0)
     if limits.max_columns < n_features:
         threshold = column_threshold(key, n_features, limits.tree_columns, limits.max_columns)
-    for column in range(c0, min(c1, bins.n_bins.shape[0])):
+    for step in range(c0 - 1, min(c1, bins.n_bins.shape[0])):
+        column = likely if step < c0 else step
+        if column < c0 or column >= c1 or (step == likely and step >= c0):
+            continue
         j = bundles.member[bundles.start[column]] if bundled else column
         several = bundled and bundles.kind[column] != PLAIN
         if not several and (limits.in_sets[j] or not is_drawn(limits, key, threshold, j)):
@@ -310,7 +334,7 @@ def scan_columns(pools, wide, slot, c0, c1, bins, node, G, H, C, limits, packing
             ):
                 continue
             top = split_gains(wide, first, second, n, side * miss, side * miss_second, G, H, C, limits, packing, gains)
-            if not (top > best or (bundled and top == best and top >= 0.0)):
+            if top < 0.0 or top < best:
                 continue
             k = 0  # the first of equals: after a bin with rows in it
             while gains[k] != top:
@@ -322,7 +346,7 @@ def scan_columns(pools, wide, slot, c0, c1, bins, node, G, H, C, limits, packing
                 word = left_word(sums, bundles, j, k, side == 1)
                 more_word = left_word(more_sums, bundles, j, k, side == 1)
                 missing = missing_word(more_sums, bundles, j) != 0
-            if top > best or j < out[COLUMN]:  # physical columns are not in the order of the features
+            if top > best or j < out[COLUMN]:  # neither the likely column nor those of bundles come in order
                 best = top
                 g, h, c = unpack(wide, word, more_word, packing)
                 out[COLUMN], out[BIN], out[MISSING_LEFT] = j, k, side if missing else NOT_SEEN
@@ -336,5 +360,7 @@ def best_split(pools, wide, slot, bins, node, totals, limits, packing, gains, ou
     G, H, C = totals
     n_columns, lefts = bins.n_bins.shape[0], np.empty((2, 256), np.int64)
     accumulate(pools, wide, slot, bins.n_bins, 0, n_columns)
-    value = scan_columns(pools, wide, slot, 0, n_columns, bins, node, G, H, C, limits, packing, gains, lefts, -1.0, out)
+    value = scan_columns(
+        pools, wide, slot, 0, n_columns, bins, node, np.int64(-1), G, H, C, limits, packing, gains, lefts, -1.0, out
+    )
     return improvement(value, G, H, limits, packing) if value > 0.0 else -1.0
