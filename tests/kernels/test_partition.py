@@ -47,3 +47,12 @@ def test_many_rows(missing_left):
     for n in [1, 2, 3, 5001, 10_000]:
         for cut in [0, 100, 254]:
             check(column, cut, missing_left, np.sort(rng.choice(10_000, n, replace=False)).astype(np.uint32))
+
+
+@pytest.mark.parametrize("n", [15, 16, 17, 31, 32, 33, 63, 64, 65, 1000, 4099])
+@pytest.mark.parametrize("cut", [0, 7, 100, 254])
+def test_rows_that_fill_vectors(n, cut):
+    """Where rows are moved sixteen at a time there is a rest at either end."""
+    rng = np.random.default_rng(n)
+    column = rng.integers(0, 256, 3 * n).astype(np.uint8)
+    check(column, cut, bool(n % 2), np.sort(rng.choice(3 * n, n, replace=False)).astype(np.uint32))

@@ -18,7 +18,17 @@ from __future__ import annotations
 import numpy as np
 
 from stagewise.kernels.bundles import test_of
-from stagewise.kernels.jit import device, kernel, never_inline
+from stagewise.kernels.jit import (
+    COMPRESSES,
+    LANES,
+    count_ones,
+    device,
+    kernel,
+    left_mask,
+    never_inline,
+    piece,
+    store_chosen,
+)
 
 __all__ = [
     "MISSING",
@@ -36,6 +46,50 @@ MISSING = 255
 """The bin code of a missing value."""
 
 
+_ALL = np.uint16((1 << LANES) - 1)
+
+if COMPRESSES:
+
+    @piece
+    def divide_lanes(column, shift, bound, rows, k, end, to, left, right):
+        """Whole vectors of rows from rows[k] on, to to[left:] and to[right:]; k and left after them."""
+        lanes = np.uint64(LANES)
+        while k + lanes <= end:
+            mask = left_mask(column, rows, k, shift, bound)
+            n = count_ones(mask)
+            store_chosen(rows, k, mask, to, left)
+            store_chosen(rows, k, mask ^ _ALL, to, right)
+            left += n
+            right += lanes - n
+            k += lanes
+        return k, left
+
+    @piece
+    def divide_lanes_backward(column, shift, bound, rows, k, first, to, left, right):
+        """The same for the rows before rows[k], to the places before to[left] and to[right]."""
+        lanes = np.uint64(LANES)
+        while k >= first + lanes:
+            k -= lanes
+            mask = left_mask(column, rows, k, shift, bound)
+            n = count_ones(mask)
+            left -= n
+            right -= lanes - n
+            store_chosen(rows, k, mask, to, left)
+            store_chosen(rows, k, mask ^ _ALL, to, right)
+        return k, left
+
+else:
+
+    @piece
+    def divide_lanes(column, shift, bound, rows, k, end, to, left, right):
+        """Nothing: one row after the other is as good here."""
+        return k, left
+
+    @piece
+    def divide_lanes_backward(column, shift, bound, rows, k, first, to, left, right):
+        return k, left
+
+
 @device
 def count_left(column, shift, bound, rows, k0, k1):
     """How many of rows[k0:k1] go left."""
@@ -51,13 +105,16 @@ def count_left(column, shift, bound, rows, k0, k1):
 def divide(column, shift, bound, rows, k0, k1, to, at_left, at_right):
     """Send rows[k0:k1] to to[at_left:] and to[at_right:].
 
-    Without branches: the place is selected, one store a row. (Measured: 0.65 ns a row; writing both places and moving
-    one of two counters takes 0.68 from the front and 1.16 from both ends. Unsigned indices: see histogram.add_rows.)
+    Without branches: 16 rows at a time are moved side by side where the processor can do that, the others one by one:
+    the place is selected, one store a row. (Measured with a third of 1 M rows, a twentieth and one in 250: 0.51, 0.56
+    and 1.05 ns a row with vectors, 0.86, 1.24 and 1.78 without. Writing both places and moving one of two counters is
+    slower. Unsigned indices: see histogram.add_rows.)
     """
     never_inline()
     one = np.uint64(1)
     k, end, left_place = np.uint64(k0), np.uint64(k1), np.uint64(at_left)
     both = np.uint64(at_right) + np.uint64(at_left) - k  # place on the right = both + k - place on the left
+    k, left_place = divide_lanes(column, shift, bound, rows, k, end, to, left_place, np.uint64(at_right))
     while k < end:
         i = rows[k]
         left = np.uint8(column[i] + shift) <= bound
@@ -73,6 +130,7 @@ def divide_backward(column, shift, bound, rows, k0, k1, to, end_left, end_right)
     one = np.uint64(1)
     k, first, left_place = np.uint64(k1), np.uint64(k0), np.uint64(end_left)
     both = np.uint64(end_right) + np.uint64(end_left) - k
+    k, left_place = divide_lanes_backward(column, shift, bound, rows, k, first, to, left_place, np.uint64(end_right))
     while k > first:
         k -= one
         i = rows[k]
