@@ -164,8 +164,8 @@ def search_nodes(
                     state[node, STOP] - state[node, START],
                 )
                 found_gain[j, tid, which] = scan_columns(
-                    pools, True, state[node, SLOT], c0, c1, bins, number, np.int64(-1), state[node, GRAD], state[node, HESS],
-                    rows, limits, packing, gains[tid, 0], levels[tid], -1.0, found[j, tid, which],
+                    pools, True, state[node, SLOT], c0, c1, bins, number, np.int64(-1), state[node, GRAD],
+                    state[node, HESS], rows, limits, packing, gains[tid, 0], levels[tid], -1.0, found[j, tid, which],
                 )  # fmt: skip
                 if limits.any_sets:
                     found_gain[j, tid, which] = scan_subsets(
