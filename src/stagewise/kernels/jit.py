@@ -23,6 +23,7 @@ from numba.core import config, event
 from numba.extending import intrinsic
 
 from stagewise.kernels.cache import KernelFile, announce
+from stagewise.kernels.compiler import DeviceCompiler, KernelCompiler
 
 __all__ = [
     "JIT",
@@ -74,7 +75,7 @@ def kernel(function: F) -> F:
 
         return plain  # type: ignore[return-value]
     try:
-        return _with_own_cache(numba.njit(nogil=True, cache=True, error_model="numpy", no_cfunc_wrapper=True)(function))
+        return _with_own_cache(numba.njit(nogil=True, cache=True, error_model="numpy", no_cfunc_wrapper=True, pipeline_class=KernelCompiler)(function))
     except RuntimeError:  # no folder can be written: compile in every process rather than fail
         return numba.njit(nogil=True, error_model="numpy")(function)
 
@@ -84,7 +85,7 @@ def device(function: F) -> F:
     if not JIT:
         return function
     # no wrappers for Python: a device function is never called from there
-    return numba.njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
+    return numba.njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True, pipeline_class=DeviceCompiler)(function)
 
 
 def bare(function: F) -> F:
@@ -97,7 +98,7 @@ def bare(function: F) -> F:
     if not JIT:
         return function
     options = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "_nrt": False}
-    return numba.njit(nogil=True, error_model="numpy", **options)(function)
+    return numba.njit(nogil=True, error_model="numpy", pipeline_class=DeviceCompiler, **options)(function)
 
 
 def merged(function: F) -> F:
@@ -105,7 +106,7 @@ def merged(function: F) -> F:
     if not JIT:
         return function
     options = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "forceinline": True}
-    return numba.njit(nogil=True, error_model="numpy", **options)(function)
+    return numba.njit(nogil=True, error_model="numpy", pipeline_class=DeviceCompiler, **options)(function)
 
 
 def counting(function: F) -> F:
@@ -113,7 +114,7 @@ def counting(function: F) -> F:
     if not JIT:
         return function
     options = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "_nrt": True}
-    return numba.njit(nogil=True, error_model="numpy", **options)(function)
+    return numba.njit(nogil=True, error_model="numpy", pipeline_class=DeviceCompiler, **options)(function)
 
 
 def piece(function: F) -> F:
