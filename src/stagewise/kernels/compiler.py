@@ -7,15 +7,17 @@ from kernels alone. Here they stay as they were lowered; the kernel links all of
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from numba.core import compiler, types
+from numba._dynfunc import make_function
+from numba.core import types
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder, _LowerResult
 from numba.core.compiler_machinery import register_pass
 from numba.core.targetconfig import ConfigStack
 from numba.core.typed_passes import NativeLowering
-from numba._dynfunc import make_function
 
 __all__ = ["DeviceCompiler", "KernelCompiler"]
 
@@ -32,6 +34,36 @@ class Waiting(JITCodeLibrary):  # type: ignore[misc]  # numba is not typed
             self._reload_init.update(library._reload_init)
             self._final_module.link_in(library._get_module_for_linking(), preserve=True)
         self._finalized = True
+
+
+class Whole(JITCodeLibrary):  # type: ignore[misc]
+    """The code of a kernel. Where no references are counted, what Numba does to get rid of the counting is left out."""
+
+    counting = True
+
+    def add_llvm_module(self, module: Any) -> None:
+        if self.counting:
+            super().add_llvm_module(module)
+        else:
+            Waiting.add_llvm_module(self, module)
+
+    def _optimize_final_module(self) -> None:
+        if self.counting:
+            super()._optimize_final_module()
+        else:
+            passes, builder = self._codegen._module_pass_manager()
+            passes.run(self._final_module, builder)
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class KernelLowering(NativeLowering):  # type: ignore[misc]
+    _name = "stagewise_kernel_lowering"
+
+    def run_pass(self, state: Any) -> bool:
+        state.library = Whole(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.library.counting = state.flags.nrt
+        state.library.enable_object_caching()
+        return super().run_pass(state)
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
@@ -55,46 +87,55 @@ class DeviceLowering(NativeLowering):  # type: ignore[misc]
         return True
 
 
-class Typing:
-    """Numba's typing context, which remembers what operators on numbers give.
+_known: dict[Any, Any] = {}
+_ask = types.Function.get_call_type
 
-    For every operation in every function Numba asks some dozens of candidates in turn, from strings to dates.
+
+def _recall(function: Any, context: Any, args: Any, kws: Any) -> Any:
+    """What `types.Function.get_call_type` says, from memory the second time.
+
+    For every operation Numba asks some dozens of candidates in turn, from strings to dates, when it is typed and again
+    when it is lowered; growth has some 5,000 operations of 500 kinds.
     """
+    if kws:
+        return _ask(function, context, args, kws)
+    key = function, tuple(args), ConfigStack.top_or_none().nrt
+    signature = _known.get(key)
+    if signature is None:
+        signature = _known[key] = _ask(function, context, args, kws)
+    return signature
 
-    _known: dict[Any, Any] = {}
 
-    def __init__(self, context: Any) -> None:
-        self._context = context
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._context, name)
-
-    def resolve_function_type(self, function: Any, args: Any, kws: Any) -> Any:
-        if kws or type(function) is not types.Function:
-            return self._context.resolve_function_type(function, args, kws)
-        key = function, tuple(args), ConfigStack.top_or_none().nrt
-        if key not in self._known:
-            self._known[key] = self._context.resolve_function_type(function, args, kws)
-        return self._known[key]
+@contextmanager
+def _recalling() -> Iterator[None]:
+    """Only while a kernel is compiled, for which the thread holds Numba's lock: nobody else's code sees this."""
+    before = types.Function.get_call_type
+    types.Function.get_call_type = _recall
+    try:
+        yield
+    finally:
+        types.Function.get_call_type = before
 
 
 class KernelCompiler(CompilerBase):  # type: ignore[misc]
-    """Numba's own way."""
+    """Compiles what Python calls."""
 
-    def __init__(self, typing: Any, *rest: Any) -> None:
-        super().__init__(Typing(typing), *rest)
+    lowering: type = KernelLowering
 
-    def define_pipelines(self) -> list[Any]:
-        return [DefaultPassBuilder.define_nopython_pipeline(self.state)]
-
-
-class DeviceCompiler(KernelCompiler):
-    """The same for helpers."""
+    def compile_extra(self, function: Any) -> Any:
+        with _recalling():
+            return super().compile_extra(function)
 
     def define_pipelines(self) -> list[Any]:
-        (passes,) = super().define_pipelines()
+        passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
         passes.passes = [
-            (DeviceLowering, about) if way is NativeLowering else (way, about) for way, about in passes.passes
+            (self.lowering, about) if way is NativeLowering else (way, about) for way, about in passes.passes
         ]
         passes.finalize()
         return [passes]
+
+
+class DeviceCompiler(KernelCompiler):
+    """Compiles what kernels call."""
+
+    lowering = DeviceLowering

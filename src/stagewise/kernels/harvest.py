@@ -11,7 +11,7 @@ from stagewise.kernels.split import BIN, COLUMN, MISSING_LEFT, NOT_SEEN, SET
 __all__ = ["harvest", "set_leaves"]
 
 
-@kernel
+@kernel(arrays=True)
 def harvest(nodes, cuts, by_level, scale, numbers, floats, leaves, sets):
     """Fill numbers (int32, 6 x n_nodes: feature, cut, missing_left, left, depth, subset), floats (threshold, gain,
     count), leaves (node, start, stop, line) and sets (uint64, n_nodes x 4); the numbers of leaves and of sets.

@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 import numba
 import numpy as np
@@ -64,8 +64,23 @@ def _with_own_cache(dispatcher: Any) -> Any:
     return dispatcher
 
 
-def kernel(function: F) -> F:
-    """Compile a function that Python calls. Nothing inside may raise: division follows IEEE, not Python."""
+@overload
+def kernel(function: F) -> F: ...
+
+
+@overload
+def kernel(*, arrays: bool) -> Callable[[F], F]: ...
+
+
+def kernel(function: Any = None, *, arrays: bool = False) -> Any:
+    """Compile a function that Python calls. Nothing inside may raise: division follows IEEE, not Python.
+
+    arrays: whether it makes arrays of its own. Otherwise it counts no references to those it is given: see `bare`.
+    """
+    return functools.partial(_kernel, arrays) if function is None else _kernel(arrays, function)
+
+
+def _kernel(arrays: bool, function: F) -> F:
     if not JIT:
 
         @functools.wraps(function)
@@ -74,18 +89,22 @@ def kernel(function: F) -> F:
                 return function(*args)
 
         return plain  # type: ignore[return-value]
+    options = {"_nrt": arrays, "no_cfunc_wrapper": True, "pipeline_class": KernelCompiler}
     try:
-        return _with_own_cache(numba.njit(nogil=True, cache=True, error_model="numpy", no_cfunc_wrapper=True, pipeline_class=KernelCompiler)(function))
+        return _with_own_cache(numba.njit(nogil=True, cache=True, error_model="numpy", **options)(function))
     except RuntimeError:  # no folder can be written: compile in every process rather than fail
-        return numba.njit(nogil=True, error_model="numpy")(function)
+        return numba.njit(nogil=True, error_model="numpy", **options)(function)
+
+
+def _device(function: F, **options: Any) -> F:
+    # no wrappers for Python: a device function is never called from there
+    options |= {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "pipeline_class": DeviceCompiler}
+    return numba.njit(nogil=True, error_model="numpy", **options)(function) if JIT else function
 
 
 def device(function: F) -> F:
     """Compile a helper of kernels; it becomes part of the cached kernels that call it."""
-    if not JIT:
-        return function
-    # no wrappers for Python: a device function is never called from there
-    return numba.njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True, pipeline_class=DeviceCompiler)(function)
+    return _device(function)
 
 
 def bare(function: F) -> F:
@@ -95,26 +114,17 @@ def bare(function: F) -> F:
     once for all callers, and one that counts would give back what was never taken. Counting is an indivisible operation
     for every view of an array: a sixth of the time of the search for a split.
     """
-    if not JIT:
-        return function
-    options = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "_nrt": False}
-    return numba.njit(nogil=True, error_model="numpy", pipeline_class=DeviceCompiler, **options)(function)
+    return _device(function, _nrt=False)
 
 
 def merged(function: F) -> F:
     """A device function that becomes part of its only caller: what does not change there is worked out once."""
-    if not JIT:
-        return function
-    options = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "forceinline": True}
-    return numba.njit(nogil=True, error_model="numpy", pipeline_class=DeviceCompiler, **options)(function)
+    return _device(function, forceinline=True)
 
 
 def counting(function: F) -> F:
     """A device function that makes arrays of its own, also when a bare one calls it."""
-    if not JIT:
-        return function
-    options = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "_nrt": True}
-    return numba.njit(nogil=True, error_model="numpy", pipeline_class=DeviceCompiler, **options)(function)
+    return _device(function, _nrt=True)
 
 
 def piece(function: F) -> F:

@@ -330,7 +330,7 @@ def scan_columns(pools, wide, slot, c0, c1, bins, node, G, H, C, limits, packing
     return best
 
 
-@kernel
+@kernel(arrays=True)
 def best_split(pools, wide, slot, bins, node, totals, limits, packing, gains, out):
     """The best split of one histogram (not yet accumulated), with one thread; its improvement, or -1."""
     G, H, C = totals

@@ -18,7 +18,7 @@ from stagewise.kernels.grow import (
     partition_node,
     totals_of,
 )
-from stagewise.kernels.jit import device, kernel, never_inline
+from stagewise.kernels.jit import counting, device, kernel, never_inline
 from stagewise.kernels.nodes import (
     GRAD,
     HESS,
@@ -189,7 +189,7 @@ def scan_level_sets(bins, nodes, first, last, j, limits, shape, packing, pools, 
     return best
 
 
-@device
+@counting
 def scan_level(bins, nodes, first, last, level, limits, shape, packing, pools, work, tid, n_threads):
     """This thread's best split for all nodes first..last together."""
     never_inline()
