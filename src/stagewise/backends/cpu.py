@@ -14,7 +14,7 @@ from stagewise.data.dataset import padded_cuts
 from stagewise.kernels.draw import scatter_words
 from stagewise.kernels.exact import Packing, hash_values, limb_bits, packing, power_above
 from stagewise.kernels.frontier import LEAFWISE, LEVELWISE
-from stagewise.kernels.grow import DEADLINE, Shape, Work, grow
+from stagewise.kernels.grow import DEADLINE, Shape, Work, extras_of, grow
 from stagewise.kernels.harvest import harvest
 from stagewise.kernels.histogram import NO_ROOT, PITCH, Bins, Pools
 from stagewise.kernels.labels import MOST_LEAVES, label_all, label_and_sum
@@ -242,13 +242,17 @@ class CpuBackend:
             self._rows, self._words, self._more_words, *self._scratch, self._free, self._room, self._heap,
             self.team.gate, labels, self.clock, root, sample,
         )  # fmt: skip
-        function = grow_symmetric if params.growth == "symmetric" else grow
         limits, n_nodes = self._limits(chosen, key), -1
+        function, more = (
+            (grow_symmetric, ()) if params.growth == "symmetric" else (grow, (extras_of(bins, limits, work),))
+        )
         while n_nodes < 0:  # a tree that several threads gave up is grown anew by one: the same tree
             self.team.active = self._pace.threads
             self.clock[DEADLINE] = self._pace.deadline() if self.team.active > 1 else 0
             began = time.perf_counter()
-            n_nodes = self.team.run(function, bins, where, n_rows, chosen, limits, shape, self._pools, work, nodes)
+            n_nodes = self.team.run(
+                function, bins, where, n_rows, chosen, limits, shape, self._pools, work, nodes, *more
+            )
             self._pace.note(time.perf_counter() - began, n_nodes < 0)
         if len(self.places) and len(listed) == 0:
             np.take(self._code_labels, self.places, out=self.labels, mode="clip")

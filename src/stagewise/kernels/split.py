@@ -276,33 +276,38 @@ def lay_out(bundles, column, wide, first, second, n, side, limits, key, threshol
 
 
 @bare
-def scan_columns(pools, wide, slot, c0, c1, bins, node, G, H, C, limits, packing, gains, lefts, best, out):
+def scan_columns(pools, wide, slot, c0, c1, bins, node, G, H, C, limits, packing, gains, lefts, best, out, extras):
     """The best split over columns c0..c1, if it is better than `best`: its record goes to `out`; the new best value.
 
-    gains (float64, 256) and lefts (int64, 2 x 256 or more) are scratch.
+    gains (float64, 256) and lefts (int64, 2 x 256 or more) are scratch. extras: see `grow.grow`.
     """
     never_inline()
     bundles, n_features = bins.bundles, limits.tree_columns.shape[0]
-    bundled = bundles.column.shape[0] > 0
-    key, threshold = limits.key + np.uint64(node), np.uint64(0)
-    if limits.max_columns < n_features:
-        threshold = column_threshold(key, n_features, limits.tree_columns, limits.max_columns)
+    bundled, key, threshold = False, limits.key + np.uint64(node), np.uint64(0)
+    if extras is not None:
+        bundled = bundles.column.shape[0] > 0
+        if limits.max_columns < n_features:
+            threshold = column_threshold(key, n_features, limits.tree_columns, limits.max_columns)
     for column in range(c0, min(c1, bins.n_bins.shape[0])):
-        j = bundles.member[bundles.start[column]] if bundled else column
-        several = bundled and bundles.kind[column] != PLAIN
-        if not several and (limits.in_sets[j] or not is_drawn(limits, key, threshold, j)):
+        j, several = column, False
+        if extras is not None:
+            j = bundles.member[bundles.start[column]] if bundled else column
+            several = bundled and bundles.kind[column] != PLAIN
+            if not several and (limits.in_sets[j] or not is_drawn(limits, key, threshold, j)):
+                continue
+        elif not limits.tree_columns[j]:
             continue
         sums, more_sums, miss, miss_second = running_sums(pools, wide, slot, column, bins.n_bins[column])
         first, second, missing = sums, more_sums, miss != 0 or miss_second != 0
         n = bins.n_bins[column] if missing else padded(bins.n_bins[column])  # the last entry and missing: no sum
         sides = 2 if missing else 1
-        if several:
+        if extras is not None and several:
             sides = 2 if bundles.kind[column] == WITH_MISSING else 1
             first, second = lefts[0], lefts[1 if wide else 0]
         # missing right, then left; the last bin is a candidate only when something is missing: values left, missing
         # right. Otherwise nothing is on its right, which is not allowed.
         for side in range(sides):
-            if several:
+            if extras is not None and several:
                 own = bins.n_bins[column]
                 lay_out(bundles, column, wide, sums, more_sums, own, side, limits, key, threshold, lefts)
             if limits.l1 == 0.0 and not may_beat(
@@ -316,7 +321,7 @@ def scan_columns(pools, wide, slot, c0, c1, bins, node, G, H, C, limits, packing
             while gains[k] != top:
                 k += 1
             word, more_word = first[k] + side * miss, second[k] + side * miss_second
-            if several:
+            if extras is not None and several:
                 j = owner(bundles, column, k)
                 k -= bundles.first[j]
                 word = left_word(sums, bundles, j, k, side == 1)
@@ -336,5 +341,7 @@ def best_split(pools, wide, slot, bins, node, totals, limits, packing, gains, ou
     G, H, C = totals
     n_columns, lefts = bins.n_bins.shape[0], np.empty((2, 256), np.int64)
     accumulate(pools, wide, slot, bins.n_bins, 0, n_columns)
-    value = scan_columns(pools, wide, slot, 0, n_columns, bins, node, G, H, C, limits, packing, gains, lefts, -1.0, out)
+    value = scan_columns(
+        pools, wide, slot, 0, n_columns, bins, node, G, H, C, limits, packing, gains, lefts, -1.0, out, True
+    )
     return improvement(value, G, H, limits, packing) if value > 0.0 else -1.0

@@ -301,7 +301,7 @@ def grow_symmetric(tid, n_threads, bins, index, n_rows, packing, limits, shape, 
             if tid == 0:
                 assign_slots(state, work.free, work.room, packing, parent, small, big, parent >= 0)
             if barrier(work.gate, n_threads) or build_shared(
-                bins, nodes, parent, small, big, True, parent >= 0, work, packing, pools, tid, n_threads
+                bins, nodes, parent, small, big, True, parent >= 0, work, packing, pools, tid, n_threads, True
             ):
                 return -1
             c0, c1 = columns_of(bins.stride, tid, n_threads)
@@ -331,7 +331,7 @@ def grow_symmetric(tid, n_threads, bins, index, n_rows, packing, limits, shape, 
             first, last, level = last, n_nodes, level + 1
             at = first - 1
             continue
-        if partition_node(bins, nodes, at, work, tid, n_threads):
+        if partition_node(bins, nodes, at, work, tid, n_threads, True):
             return -1
         if tid == 0:
             add_children(nodes, at, n_nodes)
