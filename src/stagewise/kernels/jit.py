@@ -96,10 +96,19 @@ def _kernel(arrays: bool, function: F) -> F:
         return numba.njit(nogil=True, error_model="numpy", **options)(function)
 
 
-def _device(function: F, **options: Any) -> F:
+def _device(function: F, forceinline: bool = False, **options: Any) -> F:
+    if not JIT:
+        return function
     # no wrappers for Python: a device function is never called from there
-    options |= {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "pipeline_class": DeviceCompiler}
-    return numba.njit(nogil=True, error_model="numpy", **options)(function) if JIT else function
+    options |= {"forceinline": forceinline, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    dispatcher = numba.njit(nogil=True, error_model="numpy", pipeline_class=DeviceCompiler, **options)(function)
+    dispatcher.get_call_template = functools.partial(_of_any_value, dispatcher.get_call_template)
+    return dispatcher  # type: ignore[no-any-return]
+
+
+def _of_any_value(template: Callable[..., Any], args: Any, kws: Any) -> Any:
+    """A constant argument is a number like any other: the helper is not compiled again for each."""
+    return template(tuple(map(types.unliteral, args)), kws)
 
 
 def device(function: F) -> F:
@@ -132,7 +141,8 @@ def piece(function: F) -> F:
 
     A chain of device functions is optimised once for every link: growth took 24 s to compile as such a chain.
     """
-    return function if not JIT else numba.njit(nogil=True, error_model="numpy", inline="always")(function)
+    if function.__name__ == "running_sums" and JIT: return numba.njit(nogil=True, error_model="numpy", inline="always")(function)
+    return _device(function, forceinline=True)
 
 
 def _pointer(context: Any, builder: Any, array_type: Any, array: Any, index: Any) -> Any:
