@@ -7,6 +7,7 @@ from kernels alone. Here they stay as they were lowered; the kernel links all of
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -107,14 +108,18 @@ def _recall(function: Any, context: Any, args: Any, kws: Any) -> Any:
 
 
 @contextmanager
-def _recalling() -> Iterator[None]:
-    """Only while a kernel is compiled, for which the thread holds Numba's lock: nobody else's code sees this."""
-    before = types.Function.get_call_type
+def _in_haste() -> Iterator[None]:
+    """Answers from memory, and no garbage collection, while a kernel is compiled. (Numba's objects are many and none of
+    them is garbage.) The thread holds Numba's lock meanwhile, so nobody else's code is compiled like this."""
+    ask, collecting = types.Function.get_call_type, gc.isenabled()
     types.Function.get_call_type = _recall
+    gc.disable()
     try:
         yield
     finally:
-        types.Function.get_call_type = before
+        types.Function.get_call_type = ask
+        if collecting:
+            gc.enable()
 
 
 class KernelCompiler(CompilerBase):  # type: ignore[misc]
@@ -123,7 +128,7 @@ class KernelCompiler(CompilerBase):  # type: ignore[misc]
     lowering: type = KernelLowering
 
     def compile_extra(self, function: Any) -> Any:
-        with _recalling():
+        with _in_haste():
             return super().compile_extra(function)
 
     def define_pipelines(self) -> list[Any]:
