@@ -243,16 +243,15 @@ class CpuBackend:
             self.team.gate, labels, self.clock, root, sample,
         )  # fmt: skip
         limits, n_nodes = self._limits(chosen, key), -1
-        function, more = (
-            (grow_symmetric, ()) if params.growth == "symmetric" else (grow, (extras_of(bins, limits, work),))
-        )
+        function, table = grow, (bins, where, n_rows, chosen, limits, shape, self._pools, work, nodes)
+        more: tuple[bool | None, ...] = (extras_of(bins, limits, work),)
+        if params.growth == "symmetric":
+            function, more = grow_symmetric, ()
         while n_nodes < 0:  # a tree that several threads gave up is grown anew by one: the same tree
             self.team.active = self._pace.threads
             self.clock[DEADLINE] = self._pace.deadline() if self.team.active > 1 else 0
             began = time.perf_counter()
-            n_nodes = self.team.run(
-                function, bins, where, n_rows, chosen, limits, shape, self._pools, work, nodes, *more
-            )
+            n_nodes = self.team.run(function, *table, *more)
             self._pace.note(time.perf_counter() - began, n_nodes < 0)
         if len(self.places) and len(listed) == 0:
             np.take(self._code_labels, self.places, out=self.labels, mode="clip")

@@ -58,6 +58,8 @@ class Whole(JITCodeLibrary):  # type: ignore[misc]
 
 @register_pass(mutates_CFG=True, analysis_only=False)
 class KernelLowering(NativeLowering):  # type: ignore[misc]
+    """Numba's last pass, into a library of ours."""
+
     _name = "stagewise_kernel_lowering"
 
     def run_pass(self, state: Any) -> bool:
@@ -67,8 +69,14 @@ class KernelLowering(NativeLowering):  # type: ignore[misc]
         return super().run_pass(state)
 
 
+def _holds_arrays(kind: Any) -> bool:
+    return isinstance(kind, types.Array) or (isinstance(kind, types.BaseTuple) and any(map(_holds_arrays, kind)))
+
+
 @register_pass(mutates_CFG=True, analysis_only=False)
 class DeviceLowering(NativeLowering):  # type: ignore[misc]
+    """The same for a helper, which callers find by an entry point that is none: Python must not call it."""
+
     _name = "stagewise_device_lowering"
 
     def run_pass(self, state: Any) -> bool:
@@ -79,6 +87,8 @@ class DeviceLowering(NativeLowering):  # type: ignore[misc]
             super().run_pass(state)
         finally:
             flags.discard("no_compile")
+        if not flags.nrt and _holds_arrays(state.return_type):
+            raise TypeError(f"{state.func_id.func_qualname} returns an array that nobody counts: make it a `piece`.")
         lowered = state["cr"]
         name, library = lowered.fndesc, state.library
         library._ensure_finalized()

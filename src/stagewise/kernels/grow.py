@@ -27,7 +27,7 @@ from stagewise.kernels.histogram import (
     subtract_columns,
     take_columns,
 )
-from stagewise.kernels.jit import cycles, device, kernel, piece
+from stagewise.kernels.jit import cycles, device, kernel, merged
 from stagewise.kernels.nodes import (
     GRAD,
     HESS,
@@ -126,7 +126,7 @@ def extras_of(bins: Bins, limits: Limits, work: Work) -> bool | None:
     return True if some or limits.max_columns < len(limits.tree_columns) else None
 
 
-@piece
+@merged
 def tick(clock, phase, since, tid):
     """Book the time since `since` on a phase (thread 0); the time now."""
     now = cycles()
@@ -135,7 +135,7 @@ def tick(clock, phase, since, tid):
     return now
 
 
-@piece
+@merged
 def columns_of(stride, tid, n_threads):
     """This thread's columns, in steps of four as histograms are built."""
     fours = stride // 4
@@ -145,7 +145,7 @@ def columns_of(stride, tid, n_threads):
 # --- the steps of a split, all threads together ----------------------------------------------------------------------
 
 
-@piece
+@merged
 def begin(nodes, index, n_rows, work, tid, n_threads):
     """Lay out the root's rows (all, or those of `index`) and clear the slots. True when called off."""
     k0, k1 = share(0, n_rows, tid, n_threads)
@@ -163,16 +163,13 @@ def begin(nodes, index, n_rows, work, tid, n_threads):
     return barrier(work.gate, n_threads)
 
 
-@piece
+@merged
 def partition_node(bins, nodes, node, work, tid, n_threads, extras):
     """Divide a node's rows by its split. True when called off."""
     s, e, home = nodes.state[node, START], nodes.state[node, STOP], nodes.state[node, HOME]
     rows, to = work.rows[home], work.rows[1 - home]
-    place, cut, shift = (
-        nodes.split[node, COLUMN],
-        nodes.split[node, BIN],
-        np.uint8(nodes.split[node, MISSING_LEFT] == 1),
-    )
+    place, cut = nodes.split[node, COLUMN], nodes.split[node, BIN]
+    shift = np.uint8(nodes.split[node, MISSING_LEFT] == 1)
     bound, off, by_set, sides = np.uint8(cut + shift), False, False, work.sides[tid]
     if extras is not None:
         place, shift, bound = test_of(bins.bundles, place, cut, shift == 1)
@@ -215,21 +212,21 @@ def partition_node(bins, nodes, node, work, tid, n_threads, extras):
     return barrier(work.gate, n_threads) or off
 
 
-@piece
+@merged
 def shares_rows(bins, state, node, packing, n_threads):
     """Whether the threads divide a node's rows among them for its histogram; otherwise they divide the columns."""
     narrow = bins.stride < min(_WIDE_TABLE, _WIDE_PART * n_threads)
     return n_threads > 1 and narrow and state[node, STOP] - state[node, START] > packing.block
 
 
-@piece
+@merged
 def is_built(state, parent, which, do_small, do_big):
     """Whether the smaller (which = 0) or larger child's histogram is built from its rows, and not by subtraction."""
     subtracting = do_big and state[parent, SLOT] >= 0
     return (do_big and not subtracting) if which == 1 else (do_small or subtracting)
 
 
-@piece
+@merged
 def build_shared(bins, nodes, parent, small, big, do_small, do_big, work, packing, pools, tid, n_threads, extras):
     """Histograms of children with so many rows that the threads share these. True when called off."""
     state, off, sample = nodes.state, False, work.sample
@@ -263,7 +260,7 @@ def build_shared(bins, nodes, parent, small, big, do_small, do_big, work, packin
     return off
 
 
-@piece
+@merged
 def build_rest(bins, nodes, parent, small, big, do_small, do_big, work, packing, pools, tid, n_threads, c0, c1):
     """The other histograms for columns c0..c1: the smaller child's from its rows, the larger one's by subtraction."""
     state = nodes.state
@@ -296,7 +293,7 @@ def totals_of(pools, wide, slot, column, packing):
     return g, h
 
 
-@piece
+@merged
 def search(bins, nodes, parent, small, big, do_small, do_big, work, limits, packing, pools, tid, n_threads, extras):
     """Histograms of two nodes and this thread's part of the search for their best splits, some columns at a time: they
     are still in the cache when they are searched. True when called off."""
@@ -356,7 +353,7 @@ def keep_best(nodes, node, which, limits, packing, found, found_gain, n_threads)
         nodes.split[node, k] = found[best, which, k]
 
 
-@piece
+@merged
 def label_leaves(nodes, n_nodes, work, tid, n_threads):
     """Write each row's leaf into `labels`."""
     k0, k1 = share(nodes.state[0, START], nodes.state[0, STOP], tid, n_threads)

@@ -22,7 +22,7 @@ from numba import types
 from numba.core import config, event
 from numba.extending import intrinsic
 
-from stagewise.kernels.cache import KernelFile, announce
+from stagewise.kernels.cache import KernelCache, announce
 from stagewise.kernels.compiler import DeviceCompiler, KernelCompiler
 
 __all__ = [
@@ -60,7 +60,7 @@ if JIT:
 
 def _with_own_cache(dispatcher: Any) -> Any:
     """Keep the kernel's compiled code in files of ours, see cache.py."""
-    dispatcher._cache._cache_file = KernelFile(dispatcher._cache._cache_file)
+    dispatcher._cache = KernelCache(dispatcher._cache)
     return dispatcher
 
 
@@ -127,7 +127,11 @@ def bare(function: F) -> F:
 
 
 def merged(function: F) -> F:
-    """A device function that becomes part of its only caller: what does not change there is worked out once."""
+    """A device function that becomes part of its callers: what does not change there is worked out once.
+
+    Unlike a `piece` it is typed and lowered once however many callers it has, and on its own: Numba copies the whole
+    caller for every piece in it.
+    """
     return _device(function, forceinline=True)
 
 
@@ -137,12 +141,8 @@ def counting(function: F) -> F:
 
 
 def piece(function: F) -> F:
-    """A part of a kernel with a name of its own, merged into the kernel before it is compiled.
-
-    A chain of device functions is optimised once for every link: growth took 24 s to compile as such a chain.
-    """
-    if function.__name__ == "running_sums" and JIT: return numba.njit(nogil=True, error_model="numpy", inline="always")(function)
-    return _device(function, forceinline=True)
+    """A part of kernels with a name of its own that may return arrays: merged into them before they are compiled."""
+    return function if not JIT else numba.njit(nogil=True, error_model="numpy", inline="always")(function)
 
 
 def _pointer(context: Any, builder: Any, array_type: Any, array: Any, index: Any) -> Any:

@@ -144,7 +144,7 @@ def split_gains(wide, first, second, n, more, more_second, G, H, C, limits, pack
     return from_bits(top)
 
 
-@piece
+@merged
 def beats(g, h, c, least, lightest, count_room, hess_room, whole, G, l2, slack, bar):
     """1 when a split with these left sums is allowed and may have a comparison value above the bar, 0 otherwise."""
     x, u = np.float64(g), np.float64(h) + l2
