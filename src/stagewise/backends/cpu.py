@@ -246,7 +246,7 @@ class CpuBackend:
         function, table = grow, (bins, where, n_rows, chosen, limits, shape, self._pools, work, nodes)
         more: tuple[bool | None, ...] = (extras_of(bins, limits, work),)
         if params.growth == "symmetric":
-            function, more = grow_symmetric, ()
+            function, more = grow_symmetric, ()  # type: ignore[assignment]
         while n_nodes < 0:  # a tree that several threads gave up is grown anew by one: the same tree
             self.team.active = self._pace.threads
             self.clock[DEADLINE] = self._pace.deadline() if self.team.active > 1 else 0

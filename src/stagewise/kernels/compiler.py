@@ -70,7 +70,8 @@ class KernelLowering(NativeLowering):  # type: ignore[misc]
 
 
 def _holds_arrays(kind: Any) -> bool:
-    return isinstance(kind, types.Array) or (isinstance(kind, types.BaseTuple) and any(map(_holds_arrays, kind)))
+    several = isinstance(kind, types.BaseTuple)  # type: ignore[attr-defined]
+    return isinstance(kind, types.Array) or (several and any(map(_holds_arrays, kind)))
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
@@ -122,12 +123,12 @@ def _in_haste() -> Iterator[None]:
     """Answers from memory, and no garbage collection, while a kernel is compiled. (Numba's objects are many and none of
     them is garbage.) The thread holds Numba's lock meanwhile, so nobody else's code is compiled like this."""
     ask, collecting = types.Function.get_call_type, gc.isenabled()
-    types.Function.get_call_type = _recall
+    types.Function.get_call_type = _recall  # type: ignore[assignment, method-assign]
     gc.disable()
     try:
         yield
     finally:
-        types.Function.get_call_type = ask
+        types.Function.get_call_type = ask  # type: ignore[method-assign]
         if collecting:
             gc.enable()
 

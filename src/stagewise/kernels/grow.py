@@ -377,7 +377,7 @@ def grow(tid, n_threads, bins, index, n_rows, packing, limits, shape, pools, wor
     parent, small, big, n_nodes, waiting = np.int64(-1), np.int64(0), np.int64(0), np.int64(1), np.int64(0)
     if begin(nodes, index, n_rows, work, tid, n_threads):
         return -1
-    do_big, full = parent >= 0, shape.max_leaves < 2
+    do_big, full = bool(parent >= 0), shape.max_leaves < 2  # a plain False is a type of its own: helpers twice
     do_small = not full and can_split(state, small, limits.min_samples_leaf, shape.max_depth)
     while True:
         if do_small or do_big:

@@ -103,7 +103,7 @@ def _device(function: F, forceinline: bool = False, **options: Any) -> F:
     options |= {"forceinline": forceinline, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
     dispatcher = numba.njit(nogil=True, error_model="numpy", pipeline_class=DeviceCompiler, **options)(function)
     dispatcher.get_call_template = functools.partial(_of_any_value, dispatcher.get_call_template)
-    return dispatcher  # type: ignore[no-any-return]
+    return dispatcher
 
 
 def _of_any_value(template: Callable[..., Any], args: Any, kws: Any) -> Any:
