@@ -15,7 +15,7 @@ from stagewise.data.dataset import padded_cuts
 from stagewise.kernels.draw import scatter_words
 from stagewise.kernels.exact import Packing, hash_values, limb_bits, packing, power_above
 from stagewise.kernels.frontier import LEAFWISE, LEVELWISE
-from stagewise.kernels.grow import DEADLINE, Shape, Work, grow
+from stagewise.kernels.grow import DEADLINE, Shape, Work, extras_of, grow
 from stagewise.kernels.histogram import NO_ROOT, PITCH, Bins, Pools
 from stagewise.kernels.labels import MOST_LEAVES, label_all, label_and_sum
 from stagewise.kernels.leaves import add_leaves, leaf_quantiles, leaf_sums
@@ -227,13 +227,16 @@ class CpuBackend:
             self._rows, self._words, self._more_words, *self._scratch, self._free, self._room, self._heap,
             self.team.gate, labels, self.clock, root, sample,
         )  # fmt: skip
-        function = grow_symmetric if params.growth == "symmetric" else grow
         limits, n_nodes = self._limits(chosen, key), -1
+        function, table = grow, (bins, where, n_rows, chosen, limits, shape, self._pools, work, nodes)
+        more: tuple[bool | None, ...] = (extras_of(bins, limits, work),)
+        if params.growth == "symmetric":
+            function, more = grow_symmetric, ()  # type: ignore[assignment]
         while n_nodes < 0:  # a tree that several threads gave up is grown anew by one: the same tree
             self.team.active = self._pace.threads
             self.clock[DEADLINE] = self._pace.deadline() if self.team.active > 1 else 0
             began = time.perf_counter()
-            n_nodes = self.team.run(function, bins, where, n_rows, chosen, limits, shape, self._pools, work, nodes)
+            n_nodes = self.team.run(function, *table, *more)
             self._pace.note(time.perf_counter() - began, n_nodes < 0)
         if len(self.places) and len(listed) == 0:
             np.take(self._code_labels, self.places, out=self.labels, mode="clip")

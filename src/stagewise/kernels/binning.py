@@ -34,7 +34,7 @@ def every_sixteenth(cuts, coarse):
         coarse[k] = cuts[16 * k + 15]
 
 
-@kernel
+@kernel(arrays=True)
 def bin_matrix(tid, n_threads, X, cuts, stride, by_row, by_column):
     """Bin a row-major matrix; cuts (n_columns, 256) are float64, or of the type of X (see `dataset.narrowed`)."""
     n_columns = X.shape[1]
@@ -54,7 +54,7 @@ def bin_matrix(tid, n_threads, X, cuts, stride, by_row, by_column):
                 by_row[i * stride + j] = 0
 
 
-@kernel
+@kernel(arrays=True)
 def bin_column(tid, n_threads, x, cuts, out):
     """Bin one contiguous column."""
     k0, k1 = share(0, x.shape[0], tid, n_threads)

@@ -17,9 +17,10 @@ from typing import Any
 
 import numba
 from numba.core import event
-from numba.core.caching import IndexDataCacheFile
+from numba.core.caching import FunctionCache, IndexDataCacheFile
+from numba.core.runtime import rtsys
 
-__all__ = ["KernelFile", "Notice", "STAMP", "announce"]
+__all__ = ["KernelCache", "KernelFile", "Notice", "STAMP", "announce"]
 
 
 def _sources_stamp() -> str:
@@ -71,6 +72,20 @@ class KernelFile(IndexDataCacheFile):  # type: ignore[misc]  # numba is not type
         with self._open_for_write(self._data_path(name)) as file:
             file.write(hashlib.sha256(packed).digest())
             file.write(packed)
+
+
+class KernelCache(FunctionCache):  # type: ignore[misc]  # numba is not typed
+    """The cache of one kernel. Loads compiled code without Numba's library of typing rules and implementations, which
+    only compiling needs: half a second of imports and registration."""
+
+    def __init__(self, plain: FunctionCache) -> None:
+        self.__dict__.update(plain.__dict__)
+        self._cache_file = KernelFile(plain._cache_file)
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        rtsys.initialize(target_context)
+        with self._guard_against_spurious_io_errors():
+            return self._load_overload(sig, target_context)
 
 
 class Notice(event.Listener):  # type: ignore[misc]  # numba is not typed

@@ -85,7 +85,7 @@ def best_code(hist, n_bins, whole, min_rows, right):
     return best if found else 0.0, chosen, np.int64(chosen == MISSING) if missing else np.int64(NOT_SEEN)
 
 
-@kernel
+@kernel(arrays=True)
 def class_splits(
     tid, n_threads, by_column, n_bins, in_sets, node, code, weight, whole, min_rows, hist, gain, cut, side
 ):

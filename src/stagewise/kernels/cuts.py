@@ -81,7 +81,7 @@ def sort_digits(keys, moved, order, moved_order, digits, table):
         into_order[i] = order[i]
 
 
-@kernel
+@kernel(arrays=True)
 def sort_keys(keys, order, table):
     """Sort unsigned keys in place; with a non-empty `order`, it becomes the places they came from."""
     digits = 3 if keys.itemsize == 4 else 6
@@ -190,7 +190,7 @@ def write_column(keys, counts, m, max_bins, top, last, cuts, points, shares):
     describe_bins(keys, counts, last, n_bins, m, top, points, shares)
 
 
-@kernel
+@kernel(arrays=True)
 def matrix_cuts(
     tid, n_threads, gate, bits, rows, weights, max_bins, keys, order, counts, table, cuts, points, shares, found
 ):

@@ -41,7 +41,7 @@ def mark_rows(columns, a, n, paths, leaf, inside, met):
                 met[r] &= np.int64(1) if holding else np.int64(0)
 
 
-@kernel
+@kernel(arrays=True)
 def reach_shares(tid, n_threads, columns, weight, paths, inside, out):
     """out[leaf] = sum of the weights of the rows that meet a leaf's conditions on the columns inside.
 
@@ -60,7 +60,7 @@ def reach_shares(tid, n_threads, columns, weight, paths, inside, out):
         out[leaf] = sums.sum()
 
 
-@kernel
+@kernel(arrays=True)
 def add_reached(tid, n_threads, columns, paths, inside, weight, out):
     """out[output, row] += the weight of every leaf whose conditions on the columns inside are met by the row."""
     met = np.empty(_ROWS, np.int64)
@@ -93,7 +93,7 @@ def mark_points(paths, leaf, axis, grid, size, hit):
                     hit[d, g] = 0.0
 
 
-@kernel
+@kernel(arrays=True)
 def add_boxes(tid, n_threads, paths, weight, axis, grid, size, out):
     """out[output, cell] += weight of every leaf that the cell can reach; cells: the product of all axes, row-major."""
     hit = np.empty(grid.shape)
@@ -115,7 +115,7 @@ def add_boxes(tid, n_threads, paths, weight, axis, grid, size, out):
                     line[g] += factor * inner[g]
 
 
-@kernel
+@kernel(arrays=True)
 def add_curves(tid, n_threads, columns, paths, inside, axis, grid, size, out):
     """out[output, row, cell] += leaf values, for each row with the columns of the axes set to the cell's point.
 

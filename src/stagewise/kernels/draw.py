@@ -20,7 +20,7 @@ SURE = 2**31
 """The bound of rows that are drawn for sure: hashes have 31 bits here."""
 
 
-@kernel
+@kernel(arrays=True)
 def score_codes(tid, n_threads, grad, scores):
     """The codes of all rows, whose score is the sum of their |grad| over the outputs. grad (n_outputs, n_rows)."""
     k0, k1 = share(0, grad.shape[1], tid, n_threads)
@@ -36,7 +36,7 @@ def score_codes(tid, n_threads, grad, scores):
         code_rows(score, 1.0, scores, a, b, tid)
 
 
-@kernel
+@kernel(arrays=True)
 def draw_rows(tid, n_threads, gate, codes, key, below, factor, scratch, drawn, chosen, weight):
     """chosen = the rows whose hash (31 bits) is below that of their code, ascending, with weight factor[code].
 
@@ -93,7 +93,7 @@ def gather_pairs(tid, n_threads, index, factor, grad, hess, weight, out_grad, ou
             peaks[tid, 2] = largest(times, peaks[tid, 2])
 
 
-@kernel
+@kernel(arrays=True)
 def scatter_words(tid, n_threads, index, grad, hess, packing, words, more_words, lost):
     """`pairs.quantize` for listed rows: the pair k belongs to row index[k]."""
     k0, k1 = share(0, index.shape[0], tid, n_threads)

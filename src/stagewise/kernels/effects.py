@@ -30,7 +30,7 @@ def others(z, m, j, k):
     return product
 
 
-@kernel
+@kernel(arrays=True)
 def row_effects(tid, n_threads, X, paths, output, pair, main, joint, rest):
     """Effects of one output at every row: main (n_columns, n), joint (n_pairs, n), rest (n_columns, n); all added to.
 

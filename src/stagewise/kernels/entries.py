@@ -54,7 +54,7 @@ def insert_zero(keys, counts, m, top, weight):
     return m + 1
 
 
-@kernel
+@kernel(arrays=True)
 def entry_cuts(
     tid, n_threads, gate, start, rows, bits, empty, sample, whole, totals, max_bins, keys, weights, order, counts,
     table, cuts, points, shares, found, looked,
@@ -97,7 +97,7 @@ def entry_cuts(
             write_column(own_keys[0], own_counts, found[j], max_bins, top, last, cuts[j], points[j], shares[j])
 
 
-@kernel
+@kernel(arrays=True)
 def entry_codes(tid, n_threads, start, values, cut_start, cuts, empty, out, zero):
     """out[k] = the bin code of entry k, zero[j] = the code of what is not stored in column j.
 
@@ -118,7 +118,7 @@ def entry_codes(tid, n_threads, start, values, cut_start, cuts, empty, out, zero
             own[k] = np.inf
 
 
-@kernel
+@kernel(arrays=True)
 def assign_bundles(start, rows, codes, default, size, order, most, marks, out):
     """out[j] = the number of the bundle that column j joins, from 0 on; how many there are.
 

@@ -19,6 +19,7 @@ from stagewise.kernels.frontier import pop, push
 from stagewise.kernels.histogram import (
     NO_ROOT,
     PITCH,
+    Bins,
     accumulate,
     build_columns,
     build_share,
@@ -26,7 +27,7 @@ from stagewise.kernels.histogram import (
     subtract_columns,
     take_columns,
 )
-from stagewise.kernels.jit import cycles, device, kernel, piece
+from stagewise.kernels.jit import cycles, device, kernel, merged
 from stagewise.kernels.nodes import (
     GRAD,
     HESS,
@@ -56,6 +57,7 @@ from stagewise.kernels.split import (
     COLUMN,
     COUNT_LEFT,
     MISSING_LEFT,
+    Limits,
     comes_first,
     improvement,
     noise,
@@ -65,7 +67,7 @@ from stagewise.kernels.split import (
 from stagewise.kernels.subsets import fill_sides, scan_subsets
 from stagewise.kernels.team import barrier, call_off, share
 
-__all__ = ["Shape", "Work", "grow"]
+__all__ = ["Shape", "Work", "extras_of", "grow"]
 
 HISTOGRAM, SPLIT, PARTITION, DEADLINE = range(4)  # entries of Work.clock
 
@@ -118,7 +120,13 @@ class Work(NamedTuple):
     sample: Sample = NO_SAMPLE
 
 
-@piece
+def extras_of(bins: Bins, limits: Limits, work: Work) -> bool | None:
+    """What `grow` is told about what a fit needs beyond plain columns, all of them, and all rows."""
+    some = len(bins.bundles.column) or limits.any_sets or len(work.sample.places)
+    return True if some or limits.max_columns < len(limits.tree_columns) else None
+
+
+@merged
 def tick(clock, phase, since, tid):
     """Book the time since `since` on a phase (thread 0); the time now."""
     now = cycles()
@@ -127,7 +135,7 @@ def tick(clock, phase, since, tid):
     return now
 
 
-@piece
+@merged
 def columns_of(stride, tid, n_threads):
     """This thread's columns, in steps of four as histograms are built."""
     fours = stride // 4
@@ -137,7 +145,7 @@ def columns_of(stride, tid, n_threads):
 # --- the steps of a split, all threads together ----------------------------------------------------------------------
 
 
-@piece
+@merged
 def begin(nodes, index, n_rows, work, tid, n_threads):
     """Lay out the root's rows (all, or those of `index`) and clear the slots. True when called off."""
     k0, k1 = share(0, n_rows, tid, n_threads)
@@ -155,21 +163,24 @@ def begin(nodes, index, n_rows, work, tid, n_threads):
     return barrier(work.gate, n_threads)
 
 
-@piece
-def partition_node(bins, nodes, node, work, tid, n_threads):
+@merged
+def partition_node(bins, nodes, node, work, tid, n_threads, extras):
     """Divide a node's rows by its split. True when called off."""
     s, e, home = nodes.state[node, START], nodes.state[node, STOP], nodes.state[node, HOME]
     rows, to = work.rows[home], work.rows[1 - home]
-    place, shift, bound = test_of(
-        bins.bundles, nodes.split[node, COLUMN], nodes.split[node, BIN], nodes.split[node, MISSING_LEFT] == 1
-    )
-    column, off = bins.by_column[place], False
-    if work.sample.places.shape[0] > 0:
-        off = fetch_codes(column, place, rows, s, e, e - s < _ALONE, work.sample, work.gate, tid, n_threads)
-        column = work.sample.columns[place]
-    by_set, sides = nodes.split[node, BIN] < 0, work.sides[tid]
-    if by_set:
-        fill_sides(nodes.split[node], sides)
+    place, cut = nodes.split[node, COLUMN], nodes.split[node, BIN]
+    shift = np.uint8(nodes.split[node, MISSING_LEFT] == 1)
+    bound, off, by_set, sides = np.uint8(cut + shift), False, False, work.sides[tid]
+    if extras is not None:
+        place, shift, bound = test_of(bins.bundles, place, cut, shift == 1)
+        by_set = cut < 0
+    column = bins.by_column[place]
+    if extras is not None:
+        if work.sample.places.shape[0] > 0:
+            off = fetch_codes(column, place, rows, s, e, e - s < _ALONE, work.sample, work.gate, tid, n_threads)
+            column = work.sample.columns[place]
+        if by_set:
+            fill_sides(nodes.split[node], sides)
     middle = s + nodes.split[node, COUNT_LEFT]
     k0, k1, left, right = s, e, s, middle
     working = True
@@ -179,7 +190,7 @@ def partition_node(bins, nodes, node, work, tid, n_threads):
         else:
             k0, k1 = share(s, e, tid, n_threads)
             if n_threads > 2:
-                if by_set:
+                if extras is not None and by_set:
                     work.counts[tid, 0] = count_sides(column, sides, rows, k0, k1)
                 else:
                     work.counts[tid, 0] = count_left(column, shift, bound, rows, k0, k1)
@@ -189,34 +200,34 @@ def partition_node(bins, nodes, node, work, tid, n_threads):
                 right = middle + (k0 - s) - (left - s)
             elif tid == 1:
                 working = False
-                if by_set:
+                if extras is not None and by_set:
                     divide_sides_backward(column, sides, rows, k0, k1, to, middle, e)
                 else:
                     divide_backward(column, shift, bound, rows, k0, k1, to, middle, e)
     if working and not off:
-        if by_set:
+        if extras is not None and by_set:
             divide_sides(column, sides, rows, k0, k1, to, left, right)
         else:
             divide(column, shift, bound, rows, k0, k1, to, left, right)
     return barrier(work.gate, n_threads) or off
 
 
-@piece
+@merged
 def shares_rows(bins, state, node, packing, n_threads):
     """Whether the threads divide a node's rows among them for its histogram; otherwise they divide the columns."""
     narrow = bins.stride < min(_WIDE_TABLE, _WIDE_PART * n_threads)
     return n_threads > 1 and narrow and state[node, STOP] - state[node, START] > packing.block
 
 
-@piece
+@merged
 def is_built(state, parent, which, do_small, do_big):
     """Whether the smaller (which = 0) or larger child's histogram is built from its rows, and not by subtraction."""
     subtracting = do_big and state[parent, SLOT] >= 0
     return (do_big and not subtracting) if which == 1 else (do_small or subtracting)
 
 
-@piece
-def build_shared(bins, nodes, parent, small, big, do_small, do_big, work, packing, pools, tid, n_threads):
+@merged
+def build_shared(bins, nodes, parent, small, big, do_small, do_big, work, packing, pools, tid, n_threads, extras):
     """Histograms of children with so many rows that the threads share these. True when called off."""
     state, off, sample = nodes.state, False, work.sample
     if parent < 0 and work.root.shape[0] > 0:
@@ -224,7 +235,7 @@ def build_shared(bins, nodes, parent, small, big, do_small, do_big, work, packin
     c0, c1 = columns_of(bins.stride, tid, n_threads)
     fours, last = bins.stride >> 2, sample.ready.shape[0] - 1
     fresh = parent < 0 and last >= 0 and sample.ready[last] == 0
-    if fresh:
+    if extras is not None and fresh:
         fresh = packing.narrow and shares_rows(bins, state, small, packing, n_threads)
         if not fresh:
             k0, k1 = share(0, sample.places.shape[0], tid, n_threads)
@@ -237,7 +248,7 @@ def build_shared(bins, nodes, parent, small, big, do_small, do_big, work, packin
             off = off or barrier(work.gate, n_threads)  # the threads' own histograms are no longer read
             if not off:
                 rows = work.rows[state[node, HOME]]
-                if fresh:
+                if extras is not None and fresh:
                     sample_share(sample, work.words, fours, k0, k1, packing, pools, tid)
                 else:
                     build_share(bins, work.words, work.more_words, rows, k0, k1, packing, pools, tid)
@@ -249,7 +260,7 @@ def build_shared(bins, nodes, parent, small, big, do_small, do_big, work, packin
     return off
 
 
-@piece
+@merged
 def build_rest(bins, nodes, parent, small, big, do_small, do_big, work, packing, pools, tid, n_threads, c0, c1):
     """The other histograms for columns c0..c1: the smaller child's from its rows, the larger one's by subtraction."""
     state = nodes.state
@@ -282,12 +293,12 @@ def totals_of(pools, wide, slot, column, packing):
     return g, h
 
 
-@piece
-def search(bins, nodes, parent, small, big, do_small, do_big, work, limits, packing, pools, tid, n_threads):
+@merged
+def search(bins, nodes, parent, small, big, do_small, do_big, work, limits, packing, pools, tid, n_threads, extras):
     """Histograms of two nodes and this thread's part of the search for their best splits, some columns at a time: they
     are still in the cache when they are searched. True when called off."""
     state, since = nodes.state, cycles()
-    off = build_shared(bins, nodes, parent, small, big, do_small, do_big, work, packing, pools, tid, n_threads)
+    off = build_shared(bins, nodes, parent, small, big, do_small, do_big, work, packing, pools, tid, n_threads, extras)
     c0, c1 = columns_of(bins.stride, tid, n_threads)
     work.found_gain[tid, 0], work.found_gain[tid, 1] = -1.0, -1.0
     likely = nodes.split[parent, COLUMN] if parent >= 0 and bins.bundles.column.shape[0] == 0 else np.int64(-1)
@@ -311,9 +322,9 @@ def search(bins, nodes, parent, small, big, do_small, do_big, work, limits, pack
                 work.found_gain[tid, which] = scan_columns(
                     pools, wide, slot, c0, end, bins, node, likely, g, h, state[node, STOP] - state[node, START],
                     limits, packing, work.gains[tid, 0], work.levels[tid], work.found_gain[tid, which],
-                    work.found[tid, which],
+                    work.found[tid, which], extras,
                 )  # fmt: skip
-                if limits.any_sets:
+                if extras is not None and limits.any_sets:
                     work.found_gain[tid, which] = scan_subsets(
                         pools, wide, slot, c0, end, bins.n_bins, node, g, h, state[node, STOP] - state[node, START],
                         limits, packing, work.gains[tid, 0], work.levels[tid], work.found_gain[tid, which],
@@ -343,7 +354,7 @@ def keep_best(nodes, node, which, limits, packing, found, found_gain, n_threads)
         nodes.split[node, k] = found[best, which, k]
 
 
-@piece
+@merged
 def label_leaves(nodes, n_nodes, work, tid, n_threads):
     """Write each row's leaf into `labels`."""
     k0, k1 = share(nodes.state[0, START], nodes.state[0, STOP], tid, n_threads)
@@ -356,20 +367,25 @@ def label_leaves(nodes, n_nodes, work, tid, n_threads):
 
 
 @kernel
-def grow(tid, n_threads, bins, index, n_rows, packing, limits, shape, pools, work, nodes):
-    """Grow one tree on the rows of `index` (all n_rows when it is empty); the number of nodes, -1 when called off."""
+def grow(tid, n_threads, bins, index, n_rows, packing, limits, shape, pools, work, nodes, extras):
+    """Grow one tree on the rows of `index` (all n_rows when it is empty); the number of nodes, -1 when called off.
+
+    extras: None where there are no bundles, no columns that are split by sets, no sample with codes of its own, and
+    every split considers all columns of the tree. That is most fits, and a kernel of its own: what it does not need is
+    not compiled into it.
+    """
     state = nodes.state
     parent, small, big, n_nodes, waiting = np.int64(-1), np.int64(0), np.int64(0), np.int64(1), np.int64(0)
     if begin(nodes, index, n_rows, work, tid, n_threads):
         return -1
-    do_big, full = False, shape.max_leaves < 2
+    do_big, full = bool(parent >= 0), shape.max_leaves < 2  # a plain False is a type of its own: helpers twice
     do_small = not full and can_split(state, small, limits.min_samples_leaf, shape.max_depth)
     while True:
         if do_small or do_big:
             if tid == 0:
                 assign_slots(state, work.free, work.room, packing, parent, small, big, do_big)
             if barrier(work.gate, n_threads) or search(
-                bins, nodes, parent, small, big, do_small, do_big, work, limits, packing, pools, tid, n_threads
+                bins, nodes, parent, small, big, do_small, do_big, work, limits, packing, pools, tid, n_threads, extras
             ):
                 return -1
         since = cycles()
@@ -397,7 +413,7 @@ def grow(tid, n_threads, bins, index, n_rows, packing, limits, shape, pools, wor
         if tid == 0 and n_threads > 1 and 0 < work.clock[DEADLINE] < since:
             call_off(work.gate)
             return -1
-        if partition_node(bins, nodes, parent, work, tid, n_threads):
+        if partition_node(bins, nodes, parent, work, tid, n_threads, extras):
             return -1
         tick(work.clock, PARTITION, since, tid)
         if tid == 0:

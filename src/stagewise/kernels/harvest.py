@@ -11,7 +11,7 @@ from stagewise.kernels.split import BIN, COLUMN, MISSING_LEFT, NOT_SEEN, SET
 __all__ = ["harvest", "set_leaves"]
 
 
-@kernel
+@kernel(arrays=True)
 def harvest(nodes, cuts, by_level, scale, numbers, missing_left, floats, sums, leaves, sets):
     """Fill numbers (int32, 5 x n_nodes: feature, cut, left, depth, subset), missing_left (uint8), floats (threshold,
     gain, count), sums (int64: count, packed gradients), leaves (node, start, stop, line) and sets (uint64,

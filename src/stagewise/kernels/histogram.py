@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stagewise.kernels.bundles import NO_BUNDLES, Bundles
-from stagewise.kernels.jit import bare, device, kernel, never_inline, piece, prefetch, prefetch_near
+from stagewise.kernels.jit import bare, device, kernel, merged, never_inline, prefetch, prefetch_near
 
 __all__ = [
     "Bins",
@@ -73,7 +73,7 @@ def clear(out):
         out[q] = 0
 
 
-@piece
+@merged
 def add_row(bins, p, word, fours, base, out):
     """One row: out[column * PITCH + bin] += word, four columns a step."""
     q = base
@@ -86,7 +86,7 @@ def add_row(bins, p, word, fours, base, out):
         q += np.uint64(4 * PITCH)
 
 
-@piece
+@merged
 def add_two(bins, p, r, word, other, fours, base, out):
     """Two rows, column by column: what a row costs beside its adds is paid once for both."""
     q = base
@@ -104,7 +104,7 @@ def add_two(bins, p, r, word, other, fours, base, out):
         q += np.uint64(4 * PITCH)
 
 
-@piece
+@merged
 def fetch(bins, words, row, width, first, final):
     """Ask for a row's bins and word, to be in the second-level cache soon."""
     p = row * width + first
@@ -113,7 +113,7 @@ def fetch(bins, words, row, width, first, final):
     prefetch(words, row)
 
 
-@piece
+@merged
 def fetch_near(bins, words, row, width, first, final):
     """The same, to be in the first-level cache at once."""
     p = row * width + first
@@ -200,7 +200,7 @@ def add_blocks(bins, words, more_words, rows, start, stop, c0, c1, packing, pack
         k = end
 
 
-@piece
+@merged
 def build_columns(bins, words, more_words, rows, start, stop, c0, c1, packing, wide, slot, pools, tid):
     """A node's histogram for columns c0..c1, straight into its slot."""
     if wide:
@@ -215,7 +215,7 @@ def build_columns(bins, words, more_words, rows, start, stop, c0, c1, packing, w
         add_rows(bins.by_row, bins.stride, words, rows, start, stop, c0, c1, pools.packed[slot])
 
 
-@piece
+@merged
 def build_share(bins, words, more_words, rows, start, stop, packing, pools, tid):
     """This thread's part of a large node's rows, all columns, into its own wide histogram."""
     clear(pools.own_grad[tid])
@@ -297,7 +297,7 @@ def take_columns(given, packing, wide, slot, pools, c0, c1):
         packed[q] = (given_grad[q] << packing.grad_shift) + (h << packing.hess_shift) + (given_hess[q] & mask)
 
 
-@piece
+@merged
 def padded(n_bins):
     """Entries of a column that are read as running sums: a multiple of 8, so that no vector loop has a remainder."""
     return (n_bins + 7) & -8

@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 import numba
 import numpy as np
@@ -22,7 +22,8 @@ from numba import types
 from numba.core import config, event
 from numba.extending import intrinsic
 
-from stagewise.kernels.cache import KernelFile, announce
+from stagewise.kernels.cache import KernelCache, announce
+from stagewise.kernels.compiler import DeviceCompiler, KernelCompiler
 
 __all__ = [
     "COMPRESSES",
@@ -71,12 +72,27 @@ if JIT:
 
 def _with_own_cache(dispatcher: Any) -> Any:
     """Keep the kernel's compiled code in files of ours, see cache.py."""
-    dispatcher._cache._cache_file = KernelFile(dispatcher._cache._cache_file)
+    dispatcher._cache = KernelCache(dispatcher._cache)
     return dispatcher
 
 
-def kernel(function: F) -> F:
-    """Compile a function that Python calls. Nothing inside may raise: division follows IEEE, not Python."""
+@overload
+def kernel(function: F) -> F: ...
+
+
+@overload
+def kernel(*, arrays: bool) -> Callable[[F], F]: ...
+
+
+def kernel(function: Any = None, *, arrays: bool = False) -> Any:
+    """Compile a function that Python calls. Nothing inside may raise: division follows IEEE, not Python.
+
+    arrays: whether it makes arrays of its own. Otherwise it counts no references to those it is given: see `bare`.
+    """
+    return functools.partial(_kernel, arrays) if function is None else _kernel(arrays, function)
+
+
+def _kernel(arrays: bool, function: F) -> F:
     if not JIT:
 
         @functools.wraps(function)
@@ -85,18 +101,31 @@ def kernel(function: F) -> F:
                 return function(*args)
 
         return plain  # type: ignore[return-value]
+    options = {"_nrt": arrays, "no_cfunc_wrapper": True, "pipeline_class": KernelCompiler}
     try:
-        return _with_own_cache(numba.njit(nogil=True, cache=True, error_model="numpy", no_cfunc_wrapper=True)(function))
+        return _with_own_cache(numba.njit(nogil=True, cache=True, error_model="numpy", **options)(function))
     except RuntimeError:  # no folder can be written: compile in every process rather than fail
-        return numba.njit(nogil=True, error_model="numpy")(function)
+        return numba.njit(nogil=True, error_model="numpy", **options)(function)
+
+
+def _device(function: F, forceinline: bool = False, **options: Any) -> F:
+    if not JIT:
+        return function
+    # no wrappers for Python: a device function is never called from there
+    options |= {"forceinline": forceinline, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    dispatcher = numba.njit(nogil=True, error_model="numpy", pipeline_class=DeviceCompiler, **options)(function)
+    dispatcher.get_call_template = functools.partial(_of_any_value, dispatcher.get_call_template)
+    return dispatcher
+
+
+def _of_any_value(template: Callable[..., Any], args: Any, kws: Any) -> Any:
+    """A constant argument is a number like any other: the helper is not compiled again for each."""
+    return template(tuple(map(types.unliteral, args)), kws)
 
 
 def device(function: F) -> F:
     """Compile a helper of kernels; it becomes part of the cached kernels that call it."""
-    if not JIT:
-        return function
-    # no wrappers for Python: a device function is never called from there
-    return numba.njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
+    return _device(function)
 
 
 def bare(function: F) -> F:
@@ -106,33 +135,25 @@ def bare(function: F) -> F:
     once for all callers, and one that counts would give back what was never taken. Counting is an indivisible operation
     for every view of an array: a sixth of the time of the search for a split.
     """
-    if not JIT:
-        return function
-    options = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "_nrt": False}
-    return numba.njit(nogil=True, error_model="numpy", **options)(function)
+    return _device(function, _nrt=False)
 
 
 def merged(function: F) -> F:
-    """A device function that becomes part of its only caller: what does not change there is worked out once."""
-    if not JIT:
-        return function
-    options = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "forceinline": True}
-    return numba.njit(nogil=True, error_model="numpy", **options)(function)
+    """A device function that becomes part of its callers: what does not change there is worked out once.
+
+    Unlike a `piece` it is typed and lowered once however many callers it has, and on its own: Numba copies the whole
+    caller for every piece in it.
+    """
+    return _device(function, forceinline=True)
 
 
 def counting(function: F) -> F:
     """A device function that makes arrays of its own, also when a bare one calls it."""
-    if not JIT:
-        return function
-    options = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "_nrt": True}
-    return numba.njit(nogil=True, error_model="numpy", **options)(function)
+    return _device(function, _nrt=True)
 
 
 def piece(function: F) -> F:
-    """A part of a kernel with a name of its own, merged into the kernel before it is compiled.
-
-    A chain of device functions is optimised once for every link: growth took 24 s to compile as such a chain.
-    """
+    """A part of kernels with a name of its own that may return arrays: merged into them before they are compiled."""
     return function if not JIT else numba.njit(nogil=True, error_model="numpy", inline="always")(function)
 
 

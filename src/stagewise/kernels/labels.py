@@ -46,7 +46,7 @@ def nth_test(by_column, columns, tests, k, a, b):
     return codes, tests[k, 0], tests[k, 1], tests[k, 2], left, np.uint8(left + np.uint8(1))
 
 
-@kernel
+@kernel(arrays=True)
 def label_all(tid, n_threads, bins, feature, cut, missing_left, left, labels):
     """labels[row] = the leaf (node number) of every row of the bins.
 

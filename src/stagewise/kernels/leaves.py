@@ -81,7 +81,7 @@ def add_fixed(values, labels, scale, fine, one, scratch, column, out):
             out[labels[i], column + 1] += scratch[i]
 
 
-@kernel
+@kernel(arrays=True)
 def leaf_sums(tid, n_threads, gate, labels, counts, grad, hess, weight, units, bits, fine, kind, power, limbs, out):
     """out[node] = (sum of grad, sum of hess, sum of weight, value) over the rows labelled with the node.
 

@@ -353,7 +353,7 @@ def multiclass_rows(y, raw, a, b, grad, hess, value, top, total):
             h[i] = factor * p * (1.0 - p)
 
 
-@kernel
+@kernel(arrays=True)
 def multiclass_pairs(tid, n_threads, y, raw, weight, option, scale, bits, grad, hess, value, peaks, limbs, update):
     """Pairs and value of `multiclass_rows` for this thread's rows; raw, grad and hess are (K, n_rows)."""
     k0, k1 = share(0, y.shape[0], tid, n_threads)

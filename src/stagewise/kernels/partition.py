@@ -25,8 +25,8 @@ from stagewise.kernels.jit import (
     device,
     kernel,
     left_mask,
+    merged,
     never_inline,
-    piece,
     store_chosen,
 )
 
@@ -50,7 +50,7 @@ _ALL = np.uint16((1 << LANES) - 1)
 
 if COMPRESSES:
 
-    @piece
+    @merged
     def divide_lanes(column, shift, bound, rows, k, end, to, left, right):
         """Whole vectors of rows from rows[k] on, to to[left:] and to[right:]; k and left after them."""
         lanes = np.uint64(LANES)
@@ -64,7 +64,7 @@ if COMPRESSES:
             k += lanes
         return k, left
 
-    @piece
+    @merged
     def divide_lanes_backward(column, shift, bound, rows, k, first, to, left, right):
         """The same for the rows before rows[k], to the places before to[left] and to[right]."""
         lanes = np.uint64(LANES)
@@ -80,12 +80,12 @@ if COMPRESSES:
 
 else:
 
-    @piece
+    @merged
     def divide_lanes(column, shift, bound, rows, k, end, to, left, right):
         """Nothing: one row after the other is as good here."""
         return k, left
 
-    @piece
+    @merged
     def divide_lanes_backward(column, shift, bound, rows, k, first, to, left, right):
         return k, left
 

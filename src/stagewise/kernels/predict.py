@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stagewise.kernels.bundles import test_of
-from stagewise.kernels.jit import device, kernel, piece, trailing_zeros
+from stagewise.kernels.jit import counting, device, kernel, piece, trailing_zeros
 from stagewise.kernels.lookups import Lookups, Sets, fill_codes, same_set
 from stagewise.kernels.partition import MISSING
 from stagewise.kernels.team import share
@@ -94,7 +94,7 @@ class Levels(NamedTuple):
     lookups: Lookups  # of outcomes; a level that asks for a set has a test without effect
 
 
-@kernel
+@kernel(arrays=True)
 def level_tables(walks, depth, levels, right):
     """Fill `levels` from `walks`; False when a tree has two different tests on a level. depth: of each node.
 
@@ -299,7 +299,7 @@ def walk_down(X, first, n, feature, threshold, missing_left, left, at):
             at[r] = to
 
 
-@kernel
+@kernel(arrays=True)
 def predict_walks(tid, n_threads, X, walks, t0, t1, out):
     """The same by walking; for trees of more than 64 leaves and for few rows.
 
@@ -320,7 +320,7 @@ def predict_walks(tid, n_threads, X, walks, t0, t1, out):
                     target[b + r] += value[at[r]]
 
 
-@kernel
+@kernel(arrays=True)
 def tree_leaves(tid, n_threads, X, walks, out):
     """out[row, tree] = the node number of the leaf that the row ends in."""
     k0, k1 = share(0, X.shape[0], tid, n_threads)
@@ -345,7 +345,7 @@ class Tests(NamedTuple):
     to: np.ndarray  # the left child
 
 
-@device
+@counting
 def tests_of(bins, feature, cut, missing_left, left):
     """The tests of a tree on these bins, and how deep it is. cut[k] is the last bin that goes left."""
     n_nodes = left.shape[0]

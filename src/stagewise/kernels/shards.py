@@ -166,6 +166,7 @@ def search_nodes(
                 found_gain[j, tid, which] = scan_columns(
                     pools, True, state[node, SLOT], c0, c1, bins, number, np.int64(-1), state[node, GRAD],
                     state[node, HESS], rows, limits, packing, gains[tid, 0], levels[tid], -1.0, found[j, tid, which],
+                    True,
                 )  # fmt: skip
                 if limits.any_sets:
                     found_gain[j, tid, which] = scan_subsets(

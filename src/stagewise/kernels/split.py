@@ -155,7 +155,7 @@ def split_gains(wide, first, second, n, more, more_second, G, H, C, limits, pack
     return from_bits(top)
 
 
-@piece
+@merged
 def beats(g, h, c, least, lightest, count_room, hess_room, whole, grad, root, centre, height):
     """1 when a split with these left sums is allowed and may have a comparison value above the bar, 0 otherwise."""
     x, u = np.float64(g), np.float64(h)
@@ -296,37 +296,45 @@ def lay_out(bundles, column, wide, first, second, n, side, limits, key, threshol
 
 
 @bare
-def scan_columns(pools, wide, slot, c0, c1, bins, node, likely, G, H, C, limits, packing, gains, lefts, best, out):
+def scan_columns(
+    pools, wide, slot, c0, c1, bins, node, likely, G, H, C, limits, packing, gains, lefts, best, out, extras
+):
     """The best split over columns c0..c1, if it is better than `best`: its record goes to `out`; the new best value.
 
     likely: the column to look at first (-1: none), which changes nothing but the time: the higher the bar, the sooner
-    the other columns are done with. gains (float64, 256) and lefts (int64, 2 x 256 or more) are scratch.
+    the other columns are done with. gains (float64, 256) and lefts (int64, 2 x 256 or more) are scratch. extras: see
+    `grow.grow`.
     """
     never_inline()
     bundles, n_features = bins.bundles, limits.tree_columns.shape[0]
-    bundled = bundles.column.shape[0] > 0
-    key, threshold = limits.key + np.uint64(node), np.uint64(0)
-    if limits.max_columns < n_features:
-        threshold = column_threshold(key, n_features, limits.tree_columns, limits.max_columns)
+    bundled, key, threshold = False, limits.key + np.uint64(node), np.uint64(0)
+    if extras is not None:
+        bundled = bundles.column.shape[0] > 0
+        if limits.max_columns < n_features:
+            threshold = column_threshold(key, n_features, limits.tree_columns, limits.max_columns)
     for step in range(c0 - 1, min(c1, bins.n_bins.shape[0])):
         column = likely if step < c0 else step
         if column < c0 or column >= c1 or (step == likely and step >= c0):
             continue
-        j = bundles.member[bundles.start[column]] if bundled else column
-        several = bundled and bundles.kind[column] != PLAIN
-        if not several and (limits.in_sets[j] or not is_drawn(limits, key, threshold, j)):
+        j, several = column, False
+        if extras is not None:
+            j = bundles.member[bundles.start[column]] if bundled else column
+            several = bundled and bundles.kind[column] != PLAIN
+            if not several and (limits.in_sets[j] or not is_drawn(limits, key, threshold, j)):
+                continue
+        elif not limits.tree_columns[j]:
             continue
         sums, more_sums, miss, miss_second = running_sums(pools, wide, slot, column, bins.n_bins[column])
         first, second, missing = sums, more_sums, miss != 0 or miss_second != 0
         n = bins.n_bins[column] if missing else padded(bins.n_bins[column])  # the last entry and missing: no sum
         sides = 2 if missing else 1
-        if several:
+        if extras is not None and several:
             sides = 2 if bundles.kind[column] == WITH_MISSING else 1
             first, second = lefts[0], lefts[1 if wide else 0]
         # missing right, then left; the last bin is a candidate only when something is missing: values left, missing
         # right. Otherwise nothing is on its right, which is not allowed.
         for side in range(sides):
-            if several:
+            if extras is not None and several:
                 own = bins.n_bins[column]
                 lay_out(bundles, column, wide, sums, more_sums, own, side, limits, key, threshold, lefts)
             if limits.l1 == 0.0 and not may_beat(
@@ -340,7 +348,7 @@ def scan_columns(pools, wide, slot, c0, c1, bins, node, likely, G, H, C, limits,
             while gains[k] != top:
                 k += 1
             word, more_word = first[k] + side * miss, second[k] + side * miss_second
-            if several:
+            if extras is not None and several:
                 j = owner(bundles, column, k)
                 k -= bundles.first[j]
                 word = left_word(sums, bundles, j, k, side == 1)
@@ -354,13 +362,30 @@ def scan_columns(pools, wide, slot, c0, c1, bins, node, likely, G, H, C, limits,
     return best
 
 
-@kernel
+@kernel(arrays=True)
 def best_split(pools, wide, slot, bins, node, totals, limits, packing, gains, out):
     """The best split of one histogram (not yet accumulated), with one thread; its improvement, or -1."""
     G, H, C = totals
     n_columns, lefts = bins.n_bins.shape[0], np.empty((2, 256), np.int64)
     accumulate(pools, wide, slot, bins.n_bins, 0, n_columns)
     value = scan_columns(
-        pools, wide, slot, 0, n_columns, bins, node, np.int64(-1), G, H, C, limits, packing, gains, lefts, -1.0, out
+        pools,
+        wide,
+        slot,
+        0,
+        n_columns,
+        bins,
+        node,
+        np.int64(-1),
+        G,
+        H,
+        C,
+        limits,
+        packing,
+        gains,
+        lefts,
+        -1.0,
+        out,
+        True,
     )
     return improvement(value, G, H, limits, packing) if value > 0.0 else -1.0

@@ -18,7 +18,7 @@ from stagewise.kernels.grow import (
     partition_node,
     totals_of,
 )
-from stagewise.kernels.jit import device, kernel, never_inline
+from stagewise.kernels.jit import counting, device, kernel, never_inline
 from stagewise.kernels.nodes import (
     GRAD,
     HESS,
@@ -189,7 +189,7 @@ def scan_level_sets(bins, nodes, first, last, j, limits, shape, packing, pools, 
     return best
 
 
-@device
+@counting
 def scan_level(bins, nodes, first, last, level, limits, shape, packing, pools, work, tid, n_threads):
     """This thread's best split for all nodes first..last together."""
     never_inline()
@@ -301,7 +301,7 @@ def grow_symmetric(tid, n_threads, bins, index, n_rows, packing, limits, shape, 
             if tid == 0:
                 assign_slots(state, work.free, work.room, packing, parent, small, big, parent >= 0)
             if barrier(work.gate, n_threads) or build_shared(
-                bins, nodes, parent, small, big, True, parent >= 0, work, packing, pools, tid, n_threads
+                bins, nodes, parent, small, big, True, parent >= 0, work, packing, pools, tid, n_threads, True
             ):
                 return -1
             c0, c1 = columns_of(bins.stride, tid, n_threads)
@@ -331,7 +331,7 @@ def grow_symmetric(tid, n_threads, bins, index, n_rows, packing, limits, shape, 
             first, last, level = last, n_nodes, level + 1
             at = first - 1
             continue
-        if partition_node(bins, nodes, at, work, tid, n_threads):
+        if partition_node(bins, nodes, at, work, tid, n_threads, True):
             return -1
         if tid == 0:
             add_children(nodes, at, n_nodes)

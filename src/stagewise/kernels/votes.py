@@ -39,7 +39,7 @@ def samme_rows(y, raw, a, b, grad, hess, value, total):
             h[i] = code * code * value[i]
 
 
-@kernel
+@kernel(arrays=True)
 def samme_pairs(tid, n_threads, y, raw, weight, option, scale, bits, grad, hess, value, peaks, limbs, update):
     """Pairs and value of `samme_rows` for this thread's rows."""
     k0, k1 = share(0, y.shape[0], tid, n_threads)
