@@ -111,7 +111,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if unknown := [name for name in rivals if name not in RIVALS]:
         raise SystemExit(f"--rivals: {unknown[0]!r} is not known; choose from {', '.join(RIVALS)}.")
     repeats = asked.repeats or (1 if asked.quick else 3)
-    options = Options(asked.quick, repeats, asked.threads, not asked.no_memory, rivals)
+    options = Options(asked.quick, repeats, asked.threads, not asked.no_memory, rivals, asked.out)
     folder = asked.out or folder_of(options)
     results = Results(folder)
     if asked.readme or asked.goals:
