@@ -18,6 +18,7 @@ class Options:
     threads: int = 2
     memory: bool = True
     rivals: tuple[str, ...] = ()  # empty: all of them
+    large: bool = False  # where a part has a larger size that takes much longer
     folder: Path | None = None  # of the results, when somebody said so
 
     def size(self, full: int, quick: int) -> int:
