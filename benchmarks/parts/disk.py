@@ -1,7 +1,7 @@
 """Training on Parquet files with little memory: from disk under a limit, in memory without one, and XGBoost's external
 memory on the same files, with the same limit and without.
 
-0.75 GiB of floats and a limit of 512 MiB; --large: 3 GiB and 1 GiB. Each way runs in processes of its own, in rounds.
+0.75 GiB of floats and a limit of 640 MiB; --large: 3 GiB and 1 GiB. Each way runs in processes of its own, in rounds.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["child", "run", "write_files"]
 ROOT = Path(__file__).parents[2]
 _COLUMNS = 100
 _AT_ONCE = 300_000
-_SMALL, _LARGE = (2_000_000, 512), (8_100_000, 1024)
+_SMALL, _LARGE = (2_000_000, 640), (8_100_000, 1024)
 """Rows, and the limit in MiB."""
 
 
@@ -119,7 +119,7 @@ def _report(title: str, stages: int, found: dict[str, list[dict[str, Any]]]) -> 
     same = len({own["model"] for rounds in found.values() for own in rounds if own.get("model")}) == 1
     header = ["way", "prepare s", "fit s", "M rows·trees/s of fit", "of both", "anonymous MiB"]
     text = f"disk: {title}\n{plain(header, table)}\nmodels from disk and memory: {'equal' if same else 'DIFFERENT'}"
-    own, memory = [speed[way] for way in list(found)[:2]] if len(speed) > 1 else (math.nan, math.nan)
+    own, memory = (speed.get(way, math.nan) for way in list(found)[:2])
     text += f"\nrows per second of fit, from disk ÷ in memory: {own / memory:.2f}"
     rivals = [speed[way] for way in found if way.startswith("XGBoost") and way in speed]
     if rivals:
