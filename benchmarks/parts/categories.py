@@ -173,8 +173,9 @@ def compare(name: str, ledger: Ledger, options: Options) -> tuple[dict[str, list
         if seed < of_meant:
             settings = Settings(table.task, options.size(_STAGES, 5), options.threads)
             for rival, predict, how in (
-                ("stagewise", _ours_as_recommended, {**RECOMMENDED, **STOPPING}), ("catboost", _catboost_by_default, "defaults"),
-            ):  # fmt: skip
+                ("stagewise", _ours_as_recommended, {**RECOMMENDED, **STOPPING}),
+                ("catboost", _catboost_by_default, "defaults"),
+            ):
                 own = *key, f"{settings.stages} stages", how, rival, version_of(rival)
                 meant.setdefault(rival, []).append(ledger.loss(own, loss(predict, table, settings)))
     return equal, meant
@@ -210,17 +211,8 @@ def report(equal: dict[str, dict[str, list[float]]], meant: dict[str, dict[str, 
     ends = {name: _gap(by["stagewise"], by["catboost"]) for name, by in meant.items()}
     for name, (gap, error) in ends.items():
         cells = [f"{np.mean(own):.6g}" for own in meant[name].values()]
-        several = f"± {100 * error:.2f}" if error == error else ""
-        used.append(
-            [
-                name + " *" * (name in CHOSEN_ON),
-                titles[name],
-                *cells,
-                f"{100 * gap:+.2f} %",
-                several,
-                f"{len(meant[name]['catboost'])}",
-            ]
-        )
+        several, title = f"± {100 * error:.2f}" if error == error else "", name + " *" * (name in CHOSEN_ON)
+        used.append([title, titles[name], *cells, f"{100 * gap:+.2f} %", several, f"{len(meant[name]['catboost'])}"])
     beyond = sum(gap > 2.0 * error for gap, error in gaps.values())
     header = ["table", "loss", *(RIVALS[rival].title for rival in _NAMES), "ours against LightGBM", "", "divisions"]
     return "\n".join(
