@@ -1,7 +1,7 @@
 """Training on Parquet files with little memory: from disk under a limit, in memory without one, and XGBoost's external
 memory on the same files, with the same limit and without.
 
-0.75 GiB of floats and a limit of 640 MiB; --large: 3 GiB and 1 GiB. Each way runs in processes of its own, in rounds.
+0.75 GiB of floats and a limit of 704 MiB; --large: 3 GiB and 1 GiB. Each way runs in processes of its own, in rounds.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["child", "run", "write_files"]
 ROOT = Path(__file__).parents[2]
 _COLUMNS = 100
 _AT_ONCE = 300_000
-_SMALL, _LARGE = (2_000_000, 640), (8_100_000, 1024)
+_SMALL, _LARGE = (2_000_000, 704), (8_100_000, 1024)
 """Rows, and the limit in MiB."""
 
 
