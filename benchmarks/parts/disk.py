@@ -105,11 +105,12 @@ def run(options: Options) -> Outcome:
 
 
 def _report(title: str, stages: int, found: dict[str, list[dict[str, Any]]]) -> tuple[str, dict[str, Any]]:
-    table, speed = [], {}
+    table, notes, speed = [], [], {}
     for way, rounds in found.items():
         good = [own for own in rounds if "failed" not in own]
         if not good:
-            table.append([way, rounds[-1]["failed"], "", "", "", ""])
+            table.append([way, "failed", "", "", "", ""])
+            notes.append(f"\n{way}: {rounds[-1]['failed']}")
             continue
         prepare, fit = (statistics.median(own[key] for own in good) for key in ("prepare", "fit"))
         speed[way] = good[0]["rows"] * stages / fit
@@ -124,4 +125,4 @@ def _report(title: str, stages: int, found: dict[str, list[dict[str, Any]]]) -> 
     rivals = [speed[way] for way in found if way.startswith("XGBoost") and way in speed]
     if rivals:
         text += f"; from disk ÷ XGBoost's external memory: {own / max(rivals):.2f}"
-    return text, {"title": title, "same": same, "ways": found, "speed": speed}
+    return text + "".join(notes), {"title": title, "same": same, "ways": found, "speed": speed}
