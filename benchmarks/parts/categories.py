@@ -200,7 +200,7 @@ def run(options: Options) -> Outcome:
 
 def report(equal: dict[str, dict[str, list[float]]], meant: dict[str, dict[str, list[float]]]) -> str:
     """Both tables, and the counts that the goals are about."""
-    titles = {name: LOSS_NAMES[tables.named()[name].task] for name in equal}
+    titles = {name: LOSS_NAMES[tables.named()[name].task] for name in {**equal, **meant}}
     rows, used, gaps = [], [], {}
     for name, by in equal.items():
         gaps[name] = gap, error = _gap(by["stagewise"], by["lightgbm"])
