@@ -50,6 +50,7 @@ def parser() -> argparse.ArgumentParser:
         "--rivals", default="", metavar="A,B", help=f"some of {', '.join(RIVALS)}; ours is always there"
     )
     result.add_argument("--no-memory", action="store_true", help="skip the child processes that measure memory")
+    result.add_argument("--large", action="store_true", help="disk: 3 GiB of files instead of 0.75, one round")
     result.add_argument("--readme", action="store_true", help="measure nothing: print the last results for the README")
     result.add_argument("--goals", action="store_true", help="measure nothing: the last results against the goals")
     return result
@@ -111,7 +112,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if unknown := [name for name in rivals if name not in RIVALS]:
         raise SystemExit(f"--rivals: {unknown[0]!r} is not known; choose from {', '.join(RIVALS)}.")
     repeats = asked.repeats or (1 if asked.quick else 3)
-    options = Options(asked.quick, repeats, asked.threads, not asked.no_memory, rivals)
+    options = Options(asked.quick, repeats, asked.threads, not asked.no_memory, rivals, asked.large, asked.out)
     folder = asked.out or folder_of(options)
     results = Results(folder)
     if asked.readme or asked.goals:

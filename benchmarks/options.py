@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 __all__ = ["Options", "Outcome"]
@@ -17,6 +18,8 @@ class Options:
     threads: int = 2
     memory: bool = True
     rivals: tuple[str, ...] = ()  # empty: all of them
+    large: bool = False  # where a part has a larger size that takes much longer
+    folder: Path | None = None  # of the results, when somebody said so
 
     def size(self, full: int, quick: int) -> int:
         """A number of rows, stages or calls."""

@@ -868,6 +868,13 @@ def gather_pairs(
     return grad[:, index] * times, hess[:, index] * times, own * times
 
 
+def draw_pairs(
+    codes: np.ndarray, key: int, below: Sequence[int], factor: np.ndarray, *pairs: np.ndarray
+) -> tuple[list[int], list[float], tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    rows, times = draw_rows(codes, key, below, factor)
+    return rows, times, gather_pairs(np.array(rows), np.array(times), *pairs)
+
+
 def scatter_words(words: np.ndarray, index: np.ndarray, n_rows: int) -> np.ndarray:
     out = np.zeros(n_rows, np.int64)
     out[index] = words
@@ -890,6 +897,7 @@ TWINS: dict[str, Callable[..., Any]] = {
     "dependence.add_curves": naive_paths.curves,
     "dependence.add_reached": naive_paths.dependence,
     "dependence.reach_shares": naive_paths.reach_shares,
+    "draw.draw_pairs": draw_pairs,
     "draw.draw_rows": draw_rows,
     "draw.gather_pairs": gather_pairs,
     "draw.scatter_words": scatter_words,

@@ -23,5 +23,5 @@ PARTS = {
     "categories": "held-out loss on real tables with categories, against LightGBM, XGBoost and CatBoost",
     "cluster": "two workers of one thread each against one process with two threads, and against others' Dask training",
     "adaboost": "AdaBoost of stumps against scikit-learn's, 100 k × 30, 400 rounds",
-    "disk": "3 GiB of Parquet files in 1 GiB of memory, against memory and XGBoost's external memory",
+    "disk": "Parquet files larger than the memory allowed, against memory and XGBoost's external memory",
 }

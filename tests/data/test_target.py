@@ -589,3 +589,33 @@ def test_scikit_learn_finds_no_fault(estimator):
         results = check_estimator(estimator, on_fail=None)
     failed = {result["check_name"]: repr(result["exception"]) for result in results if result["status"] == "failed"}
     assert failed == {}
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.array([1, 0, 0, 1]),
+        np.array([3, -2, 7, -2]),
+        np.array([-128, 127, 0, -128], np.int8),
+        np.array([255, 0, 7], np.uint8),
+        np.array([2**64 - 1, 2**64 - 3, 2**64 - 2], np.uint64),
+        np.array([0, 2**64 - 1], np.uint64),
+        np.array([-(2**63), 2**63 - 1, 5]),
+        np.array([2**63 - 1, 2**63 - 2]),
+        np.array([10, 11, 12, 11], np.int32),
+        np.array([0, 70_000]),
+    ],
+    ids=str,
+)
+def test_whole_numbers_as_labels(values):
+    """Counted or looked up, as np.unique has it; extreme ones too, where differences wrap around."""
+    expected, inverse = np.unique(values, return_inverse=True)
+    classes, codes = read_labels(values, len(values))
+    assert classes.dtype == values.dtype
+    np.testing.assert_array_equal(classes, expected)
+    np.testing.assert_array_equal(codes, inverse)
+    np.testing.assert_array_equal(encode_labels(values, classes, len(values)), inverse)
+    for strange in (np.iinfo(values.dtype).min, np.iinfo(values.dtype).max, 1):
+        if strange not in expected:
+            with pytest.raises(InputError, match="not seen during fit"):
+                encode_labels(np.append(values, np.array(strange, values.dtype)), classes, len(values) + 1)

@@ -7,8 +7,9 @@ import pytest
 
 import naive
 from kernels.build import every_team, quantized, run
-from stagewise.kernels.draw import SURE, draw_rows, gather_pairs, scatter_words, score_codes
+from stagewise.kernels.draw import SURE, draw_pairs, draw_rows, gather_pairs, scatter_words, score_codes
 from stagewise.kernels.exact import packing
+from stagewise.kernels.pairs import Update
 from stagewise.kernels.scores import ABSENT, CODES, Scores
 from stagewise.kernels.team import Team
 
@@ -67,24 +68,66 @@ def test_draw_rows(n_threads):
     assert set(np.flatnonzero(codes == 5)) <= set(rows)
 
 
+def no_update(n_threads: int, words: int = 0) -> Update:
+    """Packs pairs of up to 9 and 9 for 1,300 rows, if there is room for words."""
+    room = np.zeros(words, np.int64), np.zeros((n_threads, 8), np.int64)
+    return Update(np.empty(0, np.uint16), np.empty(0), packing(9.0, 9.0, 1300), False, *room)
+
+
 @pytest.mark.nojit
 @every_team
 @pytest.mark.parametrize("weighted", [False, True])
-def test_gather_pairs(n_threads, weighted):
+@pytest.mark.parametrize("n_outputs", [1, 2])
+def test_gather_pairs(n_threads, weighted, n_outputs):
     rng = np.random.default_rng(5)
-    grad, hess = rng.normal(size=(2, 2000)), rng.random((2, 2000))
+    grad, hess = rng.uniform(-1, 1, size=(n_outputs, 2000)), rng.random((n_outputs, 2000))
     weight = rng.random(2000) if weighted else np.empty(0)
     index = np.sort(rng.permutation(2000)[:1300]).astype(np.uint32)
     times = rng.uniform(1, 9, 1300)
-    out_grad, out_hess, out_weight = np.zeros((2, 1300)), np.zeros((2, 1300)), np.zeros(1300)
-    peaks = np.zeros((n_threads, 8))
-    run(n_threads, gather_pairs, index, times, grad, hess, weight, out_grad, out_hess, out_weight, peaks)
+    out, peaks = np.zeros(1300 * (2 * n_outputs + 1) + 7), np.zeros((n_threads, 8))
+    update = no_update(n_threads, 1300 if n_outputs == 1 else 0)
+    run(n_threads, gather_pairs, index, times, grad, hess, weight, update, peaks, out)
+    found = out[: 2600 * n_outputs].reshape(2, n_outputs, 1300)
     expected = naive.gather_pairs(index, times, grad, hess, weight)
-    for got, twin in zip((out_grad, out_hess, out_weight if weighted else times), expected, strict=True):
+    weights = out[2600 * n_outputs : -7] if weighted else times
+    for got, twin in zip((*found, weights), expected, strict=True):
         np.testing.assert_array_equal(got, twin)
-    assert peaks[:, 0].max() == np.abs(out_grad).max()
-    assert peaks[:, 1].max() == out_hess.max()
+    assert peaks[:, 0].max() == np.abs(found[0]).max()
+    assert peaks[:, 1].max() == found[1].max()
     assert peaks[:, 2].max() == expected[2].max()
+    if n_outputs == 1:
+        for by_weight in (False, True):
+            update = update._replace(by_weight=by_weight)
+            run(n_threads, gather_pairs, index, times, grad, hess, weight, update, peaks, out)
+            packed = quantized(found[0, 0], weights if by_weight else found[1, 0], update.packing)
+            np.testing.assert_array_equal(update.words, packed.words)
+
+
+@pytest.mark.nojit
+@every_team
+@pytest.mark.parametrize("room", [3000, 5])
+def test_draw_pairs(n_threads, room):
+    """Both in one call; more rows than there is room for are drawn, but not gathered."""
+    n = 3000
+    rng = np.random.default_rng(4)
+    codes, grad, hess = rng.integers(1, 4, n).astype(np.uint16), rng.normal(size=(1, n)), rng.random((1, n))
+    below, factor = np.zeros(CODES, np.uint32), np.zeros(CODES)
+    below[1:4] = np.rint(np.array([0.1, 0.5, 1.0]) * SURE).astype(np.uint32)
+    factor[1:4] = [10.0, 2.0, 1.0]
+    chosen, weight, out = np.zeros(n, np.uint32), np.zeros(n), np.full(3 * n, -7.0)
+    with Team(n_threads) as team:
+        drawn, peaks = np.zeros((team.n_threads, 8), np.int64), np.zeros((team.n_threads, 8))
+        found = team.run(
+            draw_pairs, team.gate, codes, KEY, below, factor, np.zeros(n, np.uint32), drawn, chosen, weight,
+            (grad, hess, np.empty(0), no_update(team.n_threads), peaks, out), room,
+        )  # fmt: skip
+    rows, weights, pairs = naive.draw_pairs(codes, int(KEY), below.tolist(), factor, grad, hess, np.empty(0))
+    assert chosen[:found].tolist() == rows
+    np.testing.assert_array_equal(weight[:found], weights)
+    if room < found:
+        assert (out == -7.0).all()
+    else:
+        np.testing.assert_array_equal(out[: 2 * found], np.concatenate([pairs[0][0], pairs[1][0]]))
 
 
 @pytest.mark.nojit

@@ -10,7 +10,7 @@ import numpy as np
 
 from stagewise.backends.grown import Grown, harvested
 from stagewise.backends.pace import Pace, tree_work
-from stagewise.backends.samples import SampleRoom
+from stagewise.backends.samples import NO_PACKING, SampleRoom
 from stagewise.data.dataset import padded_cuts
 from stagewise.kernels.draw import scatter_words
 from stagewise.kernels.exact import Packing, hash_values, limb_bits, packing, power_above
@@ -37,9 +37,6 @@ _NO_ROWS = np.empty(0, np.uint32)
 
 _POOL_BYTES = 1 << 28
 """Room for histograms of waiting leaves; beyond it histograms are built again when needed, with the same result."""
-
-NO_PACKING = packing(1.0, 1.0, 1)
-"""Stands where nothing is packed."""
 
 
 def _tests(tree: Tree) -> tuple[np.ndarray, ...]:
@@ -90,7 +87,7 @@ class CpuBackend:
         self._more_words = np.empty(1, np.int64)
         self._lost = np.zeros((n_threads, 8), np.int64)
         self._last: tuple[Packing, bool] | None = None  # how pairs were packed last, and whether with weights
-        self._ahead: tuple[Packing, bool] | None = None  # how `_words` are packed already
+        self._ahead: tuple[Packing, bool, bool] | None = None  # how `_words` are packed already, and if for a sample
         self._limited: tuple[Packing, Limits] | None = None  # the limits of the last tree
         self.draws_columns = min(params.tree_columns, params.split_columns) < len(cuts)  # trees depend on their key
         self.clock = np.zeros(4, np.int64)
@@ -169,10 +166,11 @@ class CpuBackend:
         chosen = packing(*peaks, n, narrow=not wide, constant_hess=constant)
         ahead, self._ahead, self._last = self._ahead, None, None
         if chosen.narrow:
-            if by_weight is None or ahead != (chosen, by_weight):
+            if by_weight is None or ahead != (chosen, by_weight, listed is not None):
                 self._quantize(grad, hess, chosen, listed)
             if 2 * self.team.reducer.count(int(self._lost[: self.team.n_threads, 0].sum())) <= n:
-                self._last = None if by_weight is None else (chosen, by_weight)
+                self._last = None if by_weight is None or listed is not None else (chosen, by_weight)
+                self._samples.last = None if by_weight is None or listed is None else (chosen, by_weight)
                 return chosen
             chosen = packing(*peaks, n, narrow=False, constant_hess=constant)
         if len(self._more_words) < self._n_codes:
@@ -199,10 +197,16 @@ class CpuBackend:
         self._label(tree, rest)
         update = Update(self.labels, tree.value, NO_PACKING, False, np.empty(0, np.int64), self._lost)
         if self._last is not None and len(self.places) == 0:
-            self._ahead = self._last
+            self._ahead = *self._last, False
             self._lost[:] = 0
             update = update._replace(packing=self._last[0], by_weight=self._last[1], words=self._words)
         return update
+
+    def foresee(self) -> Update:
+        """The same for the rows of the next sample, while they are gathered: nothing but packing."""
+        self._ahead = None if self._samples.last is None else (*self._samples.last, True)
+        self._lost[:] = 0
+        return self._samples.update(self._words, self._lost)
 
     def grow(
         self, chosen: Packing, index: np.ndarray, rest: np.ndarray | None, key: np.uint64,

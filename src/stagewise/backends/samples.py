@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from stagewise.kernels.exact import Packing, packing
 from stagewise.kernels.histogram import Bins
+from stagewise.kernels.pairs import Update
 from stagewise.kernels.sample import NO_SAMPLE, Sample
 
-__all__ = ["SampleRoom"]
+__all__ = ["NO_PACKING", "SampleRoom"]
+
+NO_PACKING = packing(1.0, 1.0, 1)
+"""Stands where nothing is packed."""
 
 
 class SampleRoom:
@@ -19,6 +24,12 @@ class SampleRoom:
         self._room = (np.empty(0, np.uint8), np.empty(0, np.uint8))
         self._listed: np.ndarray | None = None
         self._sample = NO_SAMPLE
+        self.last: tuple[Packing, bool] | None = None  # how the pairs of the last sample were packed, and if by weight
+
+    def update(self, words: np.ndarray, lost: np.ndarray) -> Update:
+        """Packs pairs as those of the last sample were; nothing when that is not known."""
+        nothing, (chosen, by_weight) = np.empty(0, np.uint16), self.last or (NO_PACKING, False)
+        return Update(nothing, np.empty(0), chosen, by_weight, words if self.last else words[:0], lost)
 
     def table(self, listed: np.ndarray, places: np.ndarray) -> tuple[Bins, Sample]:
         """The rows of `listed`, whose codes are at `places`. The trees of a stage, which all see the same array of

@@ -26,6 +26,7 @@ from stagewise.kernels.exact import Packing, power_above
 from stagewise.kernels.histogram import NO_ROOT, PITCH, Bins, Pools
 from stagewise.kernels.leaves import leaf_sums
 from stagewise.kernels.nodes import STOP
+from stagewise.kernels.pairs import Update
 from stagewise.kernels.shards import (
     DIGIT,
     count_digits,
@@ -120,6 +121,11 @@ class ShardedBackend(CpuBackend):
             self.labels[rest] = n_nodes
         grown = self._harvest(n_nodes, chosen)
         return replace(grown, leaves=np.empty((0, 4), np.int64), listed=listed)
+
+    def foresee(self) -> Update:
+        """Nothing: the words of a sample lie where their rows do."""
+        self._samples.last = None
+        return super().foresee()
 
     def _quantize(self, grad: np.ndarray, hess: np.ndarray, chosen: Packing, listed: np.ndarray | None) -> None:
         if listed is None:

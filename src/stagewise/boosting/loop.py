@@ -162,7 +162,7 @@ def boost(
         try:
             for stage in range(len(stages), end):
                 rows = sampler(stage, pairs)
-                seen = maker.portion(pairs, rows.index, rows.weight) if rows.rest is None else pairs
+                seen = rows.pairs or pairs
                 terms: list[Any] = []
                 used, update = 0, NO_UPDATE
                 for output in learner.outputs:

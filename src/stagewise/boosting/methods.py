@@ -8,7 +8,7 @@ import numpy as np
 
 from stagewise.boosting.linesearch import LineSearchRule
 from stagewise.boosting.loop import Bench, Method, Parts
-from stagewise.boosting.onesided import GossSampler, VarianceSampler
+from stagewise.boosting.onesided import Gather, GossSampler, VarianceSampler
 from stagewise.boosting.response import GentleRule, LogitRule
 from stagewise.boosting.rules import GradientRule, NewtonRule, Rule
 from stagewise.boosting.sampling import Sampler, TrimmingSampler, UniformSampler
@@ -35,10 +35,11 @@ def _sampler(bench: Bench) -> Sampler:
     """All rows, or a share of them; trimmed by influence where that is asked for."""
     problem, params = bench.problem, bench.params
     given = (len(problem.y), problem.skip, bench.backend.team, params.seed)
+    gather = Gather(bench.targets.weight, bench.backend.foresee)
     if params.sampling == "goss":
-        return GossSampler(*given, int(1.0 / params.learning_rate), params.top, params.rest, problem.shard)
+        return GossSampler(*given, int(1.0 / params.learning_rate), params.top, params.rest, problem.shard, gather)
     if params.sampling == "mvs" and params.subsample < 1.0:
-        return VarianceSampler(*given, params.subsample, problem.shard)
+        return VarianceSampler(*given, params.subsample, problem.shard, gather)
     chosen = (
         Sampler(len(problem.y), problem.skip, problem.shard)
         if params.subsample >= 1.0

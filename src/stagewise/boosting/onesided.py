@@ -8,18 +8,22 @@ their variance.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
 import numpy as np
 
-from stagewise.boosting.pairs import Pairs
+from stagewise.boosting.pairs import NO_UPDATE, Pairs
 from stagewise.boosting.sampling import Rows, Sampler
 from stagewise.data.shard import Shard
-from stagewise.kernels.draw import SURE, draw_rows, score_codes
+from stagewise.kernels.draw import SURE, draw_pairs, draw_rows, gather_pairs, score_codes
 from stagewise.kernels.exact import power_above, stream_key
 from stagewise.kernels.pairs import Update
 from stagewise.kernels.scores import ABSENT, CODES, Scores
 from stagewise.kernels.team import Team
 
-__all__ = ["GossSampler", "ScoreSampler", "VarianceSampler"]
+__all__ = ["Gather", "GossSampler", "ScoreSampler", "VarianceSampler"]
 
 _PURPOSE = 0x73636F72  # "scor"
 _SIZES = np.ldexp(1.0 + (np.arange(CODES) + 1) % 256 / 256.0, (np.arange(CODES) + 1) // 256 - CODES // 256)
@@ -27,18 +31,30 @@ _SIZES = np.ldexp(1.0 + (np.arange(CODES) + 1) % 256 / 256.0, (np.arange(CODES) 
 _SQUARES = _SIZES**2
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Gather:
+    """What the pairs of a sample need beside those of all rows: the weights of all rows (empty: 1 each), and how pairs
+    of one output are to be packed on the way."""
+
+    weight: np.ndarray = field(default_factory=lambda: np.empty(0))
+    foresee: Callable[[], Update] = lambda: NO_UPDATE
+
+
 class ScoreSampler(Sampler):
     """Draws rows with probabilities that depend on their scores. The next call overwrites the arrays of the last."""
 
     def __init__(
-        self, n_rows: int, skip: np.ndarray, team: Team, seed: int, warm_up: int = 0, shard: Shard | None = None
-    ) -> None:
+        self, n_rows: int, skip: np.ndarray, team: Team, seed: int, warm_up: int = 0, shard: Shard | None = None,
+        gather: Gather | None = None,
+    ) -> None:  # fmt: skip
         super().__init__(n_rows, skip, shard)
-        self.team, self.seed, self.warm_up = team, seed, warm_up
+        self.team, self.seed, self.warm_up, self.gather = team, seed, warm_up, gather or Gather()
         self._skip = skip if skip.any() else np.empty(0, np.bool_)
         self._codes = np.empty(n_rows, np.uint16)
+        self._counts = np.empty((team.n_threads, CODES), np.int64)
         self._scratch, self._chosen = np.empty((2, n_rows), np.uint32)
         self._weight = np.empty(n_rows)
+        self._portion = np.empty(0)
         self._scale = 0.0  # of the last scores
         self._ahead: Scores | None = None  # scores that were found while the loss was evaluated
 
@@ -67,23 +83,59 @@ class ScoreSampler(Sampler):
         counts = self.reducer.sum(scores.counts.sum(axis=0))
         counts[ABSENT] = 0
         share = self.probabilities(counts)
-        below = np.rint(share * SURE).astype(np.uint32)
-        below[ABSENT] = 0
-        n, key = 0, stream_key(self.seed, _PURPOSE, stage)
-        runs = [(0, self.n_rows, key)] if self.shard is None else self.shard.runs(key)
-        for start, stop, own in runs:  # whose rows have neighbouring numbers
-            here = self.team.run(
-                draw_rows, self.team.gate, self._codes[start:stop], own, below, 1.0 / share, self._scratch[start:stop],
-                np.zeros((self.team.n_threads, 8), np.int64), self._chosen[n:], self._weight[n:],
-            )  # fmt: skip
-            self._chosen[n : n + here] += np.uint32(start)
-            n += here
-        if self.reducer.count(n) == 0:  # a handful of rows, and none of them drawn
+        index, times, seen = self._drawn(stage, pairs, share, counts)
+        if self.reducer.count(len(index)) == 0:  # a handful of rows, and none of them drawn
             return self.all
-        return Rows(self._chosen[:n], None, self._weight[:n])
+        return Rows(index, None, times, seen)
+
+    def _drawn(
+        self, stage: int, pairs: Pairs, share: np.ndarray, counts: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, Pairs]:
+        """The rows, how many times each counts, and their pairs times that."""
+        below, times = np.rint(share * SURE).astype(np.uint32), 1.0 / share
+        below[ABSENT] = 0
+        key, k, threads = stream_key(self.seed, _PURPOSE, stage), len(pairs.grad), self.team.n_threads
+        peaks, weight = np.zeros((threads, 8)), self.gather.weight
+        update = self.gather.foresee() if k == 1 else NO_UPDATE
+        n = gathered = 0
+        if self.shard is None:
+            expected = float(share @ counts)
+            gathered = min(self.n_rows, int(expected + 8.0 * math.sqrt(expected)) + 64)
+            draw = self._draw_arguments(0, self.n_rows, key, below, times, 0)
+            rest = (pairs.grad, pairs.hess, weight, update, peaks, self._room(k, gathered))
+            n = self.team.run(draw_pairs, *draw, rest, gathered)
+        else:
+            for start, stop, own in self.shard.runs(key):  # whose rows have neighbouring numbers
+                here = self.team.run(draw_rows, *self._draw_arguments(start, stop, own, below, times, n))
+                self._chosen[n : n + here] += np.uint32(start)
+                n += here
+        index, factor, room = self._chosen[:n], self._weight[:n], self._room(k, n)
+        if n > gathered:  # of a shard; or against all odds
+            self.team.run(gather_pairs, index, factor, pairs.grad, pairs.hess, weight, update, peaks, room)
+        grad, hess = room[: 2 * k * n].reshape(2, k, n)
+        of_grad, of_hess, of_weight = self.reducer.max(peaks[:, :3].max(axis=0)).tolist()
+        weights = room[2 * k * n : (2 * k + 1) * n] if len(weight) else factor
+        return index, factor, Pairs(grad, hess, of_grad, of_hess, pairs.deviance, weights, of_weight)
+
+    def _draw_arguments(
+        self, start: int, stop: int, key: np.uint64, below: np.ndarray, times: np.ndarray, n: int
+    ) -> tuple[object, ...]:
+        """Of `draw_rows`, for rows start..stop, when n rows have been drawn already."""
+        return (
+            self.team.gate, self._codes[start:stop], key, below, times, self._scratch[start:stop],
+            np.zeros((self.team.n_threads, 8), np.int64), self._chosen[n:], self._weight[n:],
+        )  # fmt: skip
+
+    def _room(self, k: int, n: int) -> np.ndarray:
+        """For the pairs and weights of n rows; grows without keeping what is in it."""
+        size = (2 * k + 1) * n
+        if len(self._portion) < size:
+            self._portion = np.empty(size + size // 16)
+        return self._portion
 
     def _scores(self, scale: float) -> Scores:
-        return Scores(scale, self._skip, self._codes, np.zeros((self.team.n_threads, CODES), np.int64))
+        self._counts[:] = 0
+        return Scores(scale, self._skip, self._codes, self._counts)
 
 
 class GossSampler(ScoreSampler):
@@ -104,15 +156,18 @@ class GossSampler(ScoreSampler):
         top: float,
         rest: float,
         shard: Shard | None = None,
+        gather: Gather | None = None,
     ) -> None:
-        super().__init__(n_rows, skip, team, seed, warm_up, shard)
+        super().__init__(n_rows, skip, team, seed, warm_up, shard, gather)
         self.top, self.rest = top, rest
 
     def probabilities(self, counts: np.ndarray) -> np.ndarray:
         upto = np.cumsum(counts)  # rows of this code or a lower one
         n = int(upto[-1])
         wanted, others = self.top * n, min(1.0, self.rest / (1.0 - self.top))
-        edge = min(int(np.searchsorted(upto, n - wanted, side="right")), CODES - 1)  # the code of the last of the top
+        edge = min(
+            int(np.searchsorted(upto, math.floor(n - wanted), side="right")), CODES - 1
+        )  # the code of the last of the top
         share = np.full(CODES, others)
         share[edge + 1 :] = 1.0
         if counts[edge]:
@@ -133,9 +188,10 @@ class VarianceSampler(ScoreSampler):
     """Of 0.1 to 4, what lost least on most of four generated tables, two seeds each; docs/sampling.md has others."""
 
     def __init__(
-        self, n_rows: int, skip: np.ndarray, team: Team, seed: int, share: float, shard: Shard | None = None
-    ) -> None:
-        super().__init__(n_rows, skip, team, seed, shard=shard)
+        self, n_rows: int, skip: np.ndarray, team: Team, seed: int, share: float, shard: Shard | None = None,
+        gather: Gather | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(n_rows, skip, team, seed, shard=shard, gather=gather)
         self.share = share
 
     def probabilities(self, counts: np.ndarray) -> np.ndarray:

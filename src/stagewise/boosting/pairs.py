@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from stagewise.errors import InputError
-from stagewise.kernels.draw import gather_pairs
 from stagewise.kernels.exact import Packing, limb_bits, limbs_total, packing, power_above, sum_products
 from stagewise.kernels.histogram import NO_ROOT
 from stagewise.kernels.pairs import CHUNK, Update
@@ -42,7 +41,7 @@ _LARGEST_UNIT = 2.0**1000
 class Pairs:
     """Gradients and second derivatives (n_outputs, n_rows), times the row weights.
 
-    weight: given when these are the pairs of the rows of a sample alone (`PairsMaker.portion`), one entry each, and
+    weight: given when these are the pairs of the rows of a sample alone (onesided.py), one entry each, and
     weight_peak is the largest.
     """
 
@@ -93,7 +92,6 @@ class PairsMaker:
         self.total = exact_sum(team, weight, np.empty(0)) if weighted else float(rows)
         part = loss.target_part(y)
         self._y_part = 0.0 if part is None else exact_sum(team, part, weight) / self.total
-        self._portion = np.empty(0)
         self.unit = 0.0  # of the deviance's fixed point; grows when a row's loss does
 
     def __call__(self, raw: np.ndarray, option: np.ndarray, update: Update = NO_UPDATE) -> Pairs:
@@ -114,18 +112,6 @@ class PairsMaker:
     def current(self, raw: np.ndarray) -> np.ndarray:
         """The raw predictions, brought up to date."""
         return raw
-
-    def portion(self, pairs: Pairs, index: np.ndarray, times: np.ndarray) -> Pairs:
-        """The pairs and weights of the rows of `index`, each multiplied by what it is to count for."""
-        k, n = len(pairs.grad), len(index)
-        if len(self._portion) < (2 * k + 1) * n:
-            self._portion = np.empty((2 * k + 1) * n + n // 8)
-        grad, hess = self._portion[: 2 * k * n].reshape(2, k, n)
-        weight = self._portion[2 * k * n : (2 * k + 1) * n]
-        peaks = np.zeros((self.team.n_threads, 8))
-        self.team.run(gather_pairs, index, times, pairs.grad, pairs.hess, self.weight, grad, hess, weight, peaks)
-        of_grad, of_hess, of_weight = self.team.reducer.max(peaks[:, :3].max(axis=0)).tolist()
-        return Pairs(grad, hess, of_grad, of_hess, pairs.deviance, weight if len(self.weight) else times, of_weight)
 
     def _evaluate(
         self, raw: np.ndarray, option: np.ndarray, scale: float, update: Update

@@ -81,7 +81,7 @@ class Rule:
             return Working(*none, pairs.grad_peak, 1.0, True, packed=pairs.packed, root=pairs.root)
         if pairs.weight is not None:
             peaks = pairs.grad_peak, pairs.weight_peak
-            return Working(pairs.grad[output], pairs.weight, *peaks, False, self._wide, listed=True)
+            return Working(pairs.grad[output], pairs.weight, *peaks, False, self._wide, True, listed=True)
         weight = self.targets.weight
         hess = weight if len(weight) else pairs.hess[output]
         peak, by_weight = 1.0 if self.targets.plain else self._weight_peak, len(weight) > 0
@@ -139,6 +139,6 @@ class NewtonRule(LeafRule):
             return self._first_order(pairs, output)
         peaks = pairs.grad_peak, pairs.hess_peak
         if pairs.weight is not None:
-            return Working(pairs.grad[output], pairs.hess[output], *peaks, False, self._wide, listed=True)
+            return Working(pairs.grad[output], pairs.hess[output], *peaks, False, self._wide, False, listed=True)
         every = pairs.grad, pairs.hess
         return Working(pairs.grad[output], pairs.hess[output], *peaks, False, self._wide, False, every=every)

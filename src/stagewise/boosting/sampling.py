@@ -24,12 +24,14 @@ class Rows:
     """Row numbers in use, ascending uint32; `index` is empty when all rows are. `rest` are the others.
 
     rest is None where nobody made a list of them. weight: how many times each row of `index` counts; empty: once.
+    pairs: the pairs of these rows alone, times that; None where the rows count once.
     In a shard `index` is also empty when none of its rows is in use: then `rest` holds all of them.
     """
 
     index: np.ndarray
     rest: np.ndarray | None
     weight: np.ndarray = field(default_factory=lambda: np.empty(0))
+    pairs: Pairs | None = None
 
 
 def smallest_hashes(key: np.uint64, skip: np.ndarray, wanted: int) -> tuple[np.ndarray, np.ndarray]:

@@ -40,6 +40,7 @@ __all__ = [
 _TARGET_HINT = "A regression target must hold numbers; to predict class labels, use a classifier."
 _NUMBER_HINT = "Numbers are needed here."
 _SHOWN = 5
+_CLOSE = 1 << 16
 
 
 def read_target(y: object, n_rows: int) -> npt.NDArray[np.float64]:
@@ -66,11 +67,7 @@ def read_labels(y: object, n_rows: int) -> tuple[npt.NDArray[Any], npt.NDArray[n
             "Unknown label type: continuous. Maybe you are trying to fit a classifier, which expects discrete classes "
             "on a regression target with continuous values."
         )
-    if labels.dtype.kind in "UO":
-        # Hashing: 1 M strings of an object array take 0.05 s, np.unique takes 0.7 s. The classes are the same.
-        classes = np.array(sorted(set(labels.tolist())), dtype=labels.dtype)
-    else:
-        classes = np.unique(labels)
+    classes = _distinct(labels)
     if len(classes) < 2:
         only = short_repr(classes.tolist()[0])
         raise InputError(f"y contains one class only ({only}); a classifier needs at least two classes.")
@@ -97,9 +94,7 @@ def tally_labels(
     """The distinct labels of a part of a table (there may be one only), how many rows each has, and how many of those
     have a positive weight: what the classes of a table in parts are found from."""
     labels = _read_label_array(y, n_rows)
-    classes = (
-        np.array(sorted(set(labels.tolist())), dtype=labels.dtype) if labels.dtype.kind in "UO" else np.unique(labels)
-    )
+    classes = _distinct(labels)
     codes, _ = _match(labels, classes)
     heavy = codes if weight is None else codes[weight > 0.0]
     return classes, np.bincount(codes, minlength=len(classes)), np.bincount(heavy, minlength=len(classes))
@@ -290,6 +285,28 @@ def _plain_labels(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     )
 
 
+def _distinct(labels: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """np.unique, faster: 1 M strings of an object array take 0.05 s instead of 0.7 by hashing, and 1 M whole numbers
+    that lie close together 5 ms instead of 16 by counting."""
+    if labels.dtype.kind in "UO":
+        return np.array(sorted(set(labels.tolist())), dtype=labels.dtype)
+    if labels.dtype.kind in "iu" and len(labels):
+        low = labels.min()
+        if int(labels.max()) - int(low) < _CLOSE:
+            found = np.flatnonzero(np.bincount(_above(labels, low))).astype(labels.dtype)
+            found += low  # wraps around to where it belongs, if it does
+            return found
+    return np.unique(labels)
+
+
+def _above(labels: npt.NDArray[Any], low: Any) -> npt.NDArray[np.int64]:
+    """labels - low, integers of one type, where that fits into 64 bits; a negative number where it does not."""
+    if labels.dtype.itemsize < 8:
+        labels, low = labels.astype(np.int64), np.int64(low)
+    result: npt.NDArray[np.int64] = (labels - low).astype(np.int64, copy=False)  # wraps around, one to one
+    return result
+
+
 def _match(labels: npt.NDArray[Any], classes: npt.NDArray[Any]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
     """(codes, known), each (n_rows,): the position of each label among the sorted `classes`, and whether it is there
     at all (where it is not, the code means nothing)."""
@@ -300,8 +317,16 @@ def _match(labels: npt.NDArray[Any], classes: npt.NDArray[Any]) -> tuple[npt.NDA
         position = {label: code for code, label in enumerate(classes.tolist())}
         found = np.fromiter(map(position.get, labels.tolist(), repeat(-1)), np.int64, len(labels))
         return found, found >= 0
+    if labels.dtype == classes.dtype and labels.dtype.kind in "iu" and _without_gaps(classes):
+        codes = _above(labels, classes[0])
+        return codes, (codes >= 0) & (codes < len(classes))
     codes = np.minimum(np.searchsorted(classes, labels), len(classes) - 1).astype(np.int64)
     return codes, classes[codes] == labels
+
+
+def _without_gaps(classes: npt.NDArray[Any]) -> bool:
+    """Whether sorted whole numbers follow each other: 0, 1, 2 ..."""
+    return len(classes) > 0 and int(classes[-1]) - int(classes[0]) == len(classes) - 1
 
 
 def check_finite(values: npt.NDArray[Any], name: str) -> None:

@@ -10,11 +10,11 @@ import numpy as np
 
 from stagewise.kernels.exact import mix
 from stagewise.kernels.jit import kernel
-from stagewise.kernels.pairs import CHUNK, largest, pack_rows, widen_rows
+from stagewise.kernels.pairs import CHUNK, largest, pack, pack_rows, widen_rows
 from stagewise.kernels.scores import code_rows
 from stagewise.kernels.team import barrier, share
 
-__all__ = ["SURE", "draw_rows", "gather_pairs", "scatter_words", "score_codes"]
+__all__ = ["SURE", "draw_pairs", "draw_rows", "gather_pairs", "scatter_words", "score_codes"]
 
 SURE = 2**31
 """The bound of rows that are drawn for sure: hashes have 31 bits here."""
@@ -68,29 +68,42 @@ def draw_rows(tid, n_threads, gate, codes, key, below, factor, scratch, drawn, c
 
 
 @kernel
-def gather_pairs(tid, n_threads, index, factor, grad, hess, weight, out_grad, out_hess, out_weight, peaks):
-    """Pairs (n_outputs, len(index)) and weights of the listed rows, times factor (one each).
+def gather_pairs(tid, n_threads, index, factor, grad, hess, weight, update, peaks, out):
+    """Pairs (n_outputs, n) and weights of the n listed rows, times factor (one each), in `out`: all grad, all hess,
+    weights. A single output is packed on the way, in the way that `update` expects to be right.
 
-    weight (n_rows) is empty when every row weighs 1; then nothing is written to out_weight, which would be factor.
+    weight (n_rows) is empty when every row weighs 1; then no weights are written to `out`: they would be factor.
     peaks[tid] = largest |grad|, hess and weight of this thread's part.
     """
-    k0, k1 = share(0, index.shape[0], tid, n_threads)
+    n, n_outputs = index.shape[0], grad.shape[0]
+    pairs = out[: 2 * n_outputs * n].reshape((2, n_outputs, n))
+    weights = out[2 * n_outputs * n :] if weight.shape[0] > 0 else factor
+    k0, k1 = share(0, n, tid, n_threads)
     for a in range(k0, k1, CHUNK):
         b = min(a + CHUNK, k1)
         rows, times = index[a:b], factor[a:b]
-        for q in range(grad.shape[0]):
-            g, h, own_grad, own_hess = grad[q], hess[q], out_grad[q, a:b], out_hess[q, a:b]
+        for q in range(n_outputs):
+            g, h, own_grad, own_hess = grad[q], hess[q], pairs[0, q, a:b], pairs[1, q, a:b]
             for k in range(b - a):
                 own_grad[k] = g[rows[k]] * times[k]
                 own_hess[k] = h[rows[k]] * times[k]
             peaks[tid, 0], peaks[tid, 1] = largest(own_grad, peaks[tid, 0]), largest(own_hess, peaks[tid, 1])
         if weight.shape[0] > 0:
-            own_weight = out_weight[a:b]
+            own_weight = weights[a:b]
             for k in range(b - a):
                 own_weight[k] = weight[rows[k]] * times[k]
-            peaks[tid, 2] = largest(own_weight, peaks[tid, 2])
-        else:
-            peaks[tid, 2] = largest(times, peaks[tid, 2])
+        peaks[tid, 2] = largest(weights[a:b], peaks[tid, 2])
+        pack(update, a, b, tid, weights, pairs[0, 0], pairs[1, 0])
+
+
+@kernel
+def draw_pairs(tid, n_threads, gate, codes, key, below, factor, scratch, drawn, chosen, weight, pairs, room):
+    """`draw_rows`, and `gather_pairs` of the rows drawn if there are at most `room`: one call of the threads instead of
+    two. pairs: what the latter is told beside rows and factors. The number drawn."""
+    n = draw_rows(tid, n_threads, gate, codes, key, below, factor, scratch, drawn, chosen, weight)
+    if 0 < n <= room and not barrier(gate, n_threads):
+        gather_pairs(tid, n_threads, chosen[:n], weight[:n], *pairs)
+    return n
 
 
 @kernel(arrays=True)
