@@ -9,6 +9,7 @@ With NUMBA_DISABLE_JIT=1 everything below runs as plain Python, one thread at a 
 from __future__ import annotations
 
 import functools
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -22,8 +23,7 @@ from numba import types
 from numba.core import config, event
 from numba.extending import intrinsic
 
-from stagewise.kernels.cache import KernelCache, announce
-from stagewise.kernels.compiler import DeviceCompiler, KernelCompiler
+from stagewise.kernels.cache import KernelCache, KernelFile, announce
 
 __all__ = [
     "COMPRESSES",
@@ -60,6 +60,13 @@ F = TypeVar("F", bound=Callable[..., Any])
 JIT = not config.DISABLE_JIT
 """False when NUMBA_DISABLE_JIT=1: kernels are then plain Python functions."""
 
+KNOWN = JIT and numba.__version__.startswith("0.68.") and os.environ.get("STAGEWISE_PLAIN_NUMBA", "0") == "0"
+"""Whether this is a Numba whose inner parts compiler.py was written for; others compile in their own way, which takes
+three times as long and gives the same results. STAGEWISE_PLAIN_NUMBA=1 asks for that."""
+
+if KNOWN:
+    from stagewise.kernels.compiler import DeviceCompiler, KernelCompiler
+
 LANES = 16
 """Rows that `left_mask` and `store_chosen` take at a time."""
 
@@ -72,7 +79,10 @@ if JIT:
 
 def _with_own_cache(dispatcher: Any) -> Any:
     """Keep the kernel's compiled code in files of ours, see cache.py."""
-    dispatcher._cache = KernelCache(dispatcher._cache)
+    if KNOWN:
+        dispatcher._cache = KernelCache(dispatcher._cache)
+    else:
+        dispatcher._cache._cache_file = KernelFile(dispatcher._cache._cache_file)
     return dispatcher
 
 
@@ -101,7 +111,9 @@ def _kernel(arrays: bool, function: F) -> F:
                 return function(*args)
 
         return plain  # type: ignore[return-value]
-    options = {"_nrt": arrays, "no_cfunc_wrapper": True, "pipeline_class": KernelCompiler}
+    options: dict[str, Any] = {"no_cfunc_wrapper": True}
+    if KNOWN:
+        options |= {"_nrt": arrays, "pipeline_class": KernelCompiler}
     try:
         return _with_own_cache(numba.njit(nogil=True, cache=True, error_model="numpy", **options)(function))
     except RuntimeError:  # no folder can be written: compile in every process rather than fail
@@ -113,6 +125,8 @@ def _device(function: F, forceinline: bool = False, **options: Any) -> F:
         return function
     # no wrappers for Python: a device function is never called from there
     options |= {"forceinline": forceinline, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    if not KNOWN:
+        return numba.njit(nogil=True, error_model="numpy", **options)(function)
     dispatcher = numba.njit(nogil=True, error_model="numpy", pipeline_class=DeviceCompiler, **options)(function)
     dispatcher.get_call_template = functools.partial(_of_any_value, dispatcher.get_call_template)
     return dispatcher

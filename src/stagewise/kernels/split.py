@@ -342,7 +342,7 @@ def scan_columns(
             ):
                 continue
             top = split_gains(wide, first, second, n, side * miss, side * miss_second, G, H, C, limits, packing, gains)
-            if top < 0.0 or top < best:
+            if not (top >= 0.0 and top >= best):  # it may be NaN, where l2 is beyond all bounds
                 continue
             k = 0  # the first of equals: after a bin with rows in it
             while gains[k] != top:
