@@ -10,7 +10,6 @@ import numpy as np
 
 from stagewise.kernels.exact import Packing
 from stagewise.kernels.grow import Work
-from stagewise.kernels.histogram import PITCH
 from stagewise.kernels.nodes import DEPTH, GRAD, HESS, LEFT, SLOT, START, STOP, Nodes
 from stagewise.kernels.shards import (
     build_nodes,
@@ -83,16 +82,13 @@ class Growth:
 
     def _build(self, built: Sequence[int], slots: list[int]) -> list[int]:
         """Histograms of some nodes, summed over all members, into these slots."""
-        backend = self.backend
-        if backend._built.shape[1] < len(built):
-            backend._built = np.empty((2, len(built), backend.bins.stride * PITCH), np.int64)
-        grad, hess = backend._built[:, : len(built)]
-        parts = np.array([self.place[node] for node in built], np.int64)
+        backend, pools = self.backend, self.backend._pools
+        parts = np.array([(*self.place[node], slot) for node, slot in zip(built, slots, strict=True)], np.int64)
         backend.team.run(
             build_nodes, backend.bins, backend._words, backend._more_words, backend._rows, parts, self.chosen,
-            backend._packed, grad, hess,
+            backend._packed, pools.grad, pools.hess,
         )  # fmt: skip
-        backend._wire.add_up(grad, hess, self.chosen, backend._pools, np.array(slots, np.int64))
+        backend._wire.add_up(self.chosen, pools, np.array(slots, np.int64))
         return slots
 
     def _searching(self, jobs: np.ndarray) -> tuple[object, ...]:
@@ -100,7 +96,7 @@ class Growth:
         threads = backend.team.n_threads
         self._found = np.zeros((len(jobs), threads, 2, N_FIELDS), np.int64), np.zeros((len(jobs), threads, 2))
         return (
-            backend.bins, *backend._columns, jobs, self.nodes, self.limits, self.wide, backend._pools,
+            backend.bins, *backend._wire.columns, jobs, self.nodes, self.limits, self.wide, backend._pools,
             backend._scratch[0], backend._scratch[4], *self._found,
         )  # fmt: skip
 

@@ -130,6 +130,7 @@ class ClusterReducer(Reducer):
         self, worker: Worker, run: str, generation: int, members: Sequence[str], wanted: Callable[[], bool]
     ) -> None:
         """members: addresses of all workers that take part. wanted: whether somebody still waits for the result."""
+        super().__init__()
         self.worker, self.run, self.generation, self.members = worker, run, generation, list(members)
         self.size, self.rank = len(members), list(members).index(worker.address)
         self.wanted = wanted
