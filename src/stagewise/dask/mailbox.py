@@ -147,13 +147,20 @@ class ClusterReducer(Reducer):
         if self.size == 1:
             return False
         lines = Lines(self.worker, self.run, self.generation, self.rank, self.size, _LOOK)
-        ports = [int(own[0]) for own in self.gather(np.array([lines.port], np.int64))]
+        cards = [own.copy() for own in self.gather(lines.card())]
+        ports = [int(card[0]) for card in cards]
         works = min(ports) > 0 and lines.open(self.members, ports, lambda: self._check(self.box.broken))
-        if self.count(int(works)) == self.size:
+        found = [own.copy() for own in self.gather(np.append(lines.find_shelves(cards), int(works)))]
+        if all(own[-1] for own in found):
+            lines.keep_shelves(found)
             self._lines = lines
             return True
         lines.close()
         return False
+
+    def room(self, rank: int, size: int) -> np.ndarray:
+        own = None if self._lines is None else self._lines.room(self._number + 1, rank, size)
+        return super().room(rank, size) if own is None else own
 
     def exchange(self, outgoing: Sequence[np.ndarray]) -> list[np.ndarray]:
         now = time.monotonic()
