@@ -5,9 +5,9 @@ the same decisions from the same integers; no row ever travels. Each member gets
 those, and the best splits are exchanged; where histograms are small, each gets all sums and searches all columns.
 
 The tree is that of `grow`, node by node. Which leaf is split next depends on the children of the one before, so a round
-for every split would be needed; instead leaves are divided ahead of their turn, in the order in which they would be
-split if no child were better than they are, and what turns out not to be needed is forgotten: there are about as many
-rounds as the tree is deep.
+for every split would be needed; instead leaves are divided ahead of their turn, those that would be split if children
+improved the tree by a certain share of what their parents do, and what turns out not to be needed is forgotten: there
+are about as many rounds as the tree is deep.
 """
 
 from __future__ import annotations

@@ -109,17 +109,18 @@ class ClusterBoosting(BaseGradientBoosting):
         binned = _binned(fleet, table, plan, schema, cuts)
         eyes = [] if watched is None else _binned(fleet, watched, _unweighted(plan), schema, cuts)
         held_out = self.validation_fraction if eval_set is None and params.patience is not None else None
+        callbacks = self._callbacks()
         job = Job(
             fleet.run, cuts, tuple(found.marginals), schema, loss, tree, params, table.n_rows,
             0 if watched is None else watched.n_rows, held_out, 0 if plan.classes is None else len(plan.classes),
-            None if self.n_jobs is None else job_count(self.n_jobs, 1),
+            None if self.n_jobs is None else job_count(self.n_jobs, 1), bool(callbacks),
         )  # fmt: skip
         firsts = table.firsts
         fleet.ready([*binned, *eyes])
         for own in (table, watched):  # values are no longer needed; Dask knows how to compute them again
             if own is not None:
                 own.parts.clear()
-        model = fleet.boost(binned, firsts, eyes, job, self._callbacks())
+        model = fleet.boost(binned, firsts, eyes, job, callbacks)
         self._keep(model)
         self.cluster_ = {
             "generations": fleet.generations,

@@ -55,6 +55,7 @@ class Job:
     held_out: float | None  # the share of rows to hold out
     n_classes: int  # held-out rows are drawn within each class; 0 for regression
     n_jobs: int | None
+    heard: bool = True  # whether the client wants to know of every stage
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -233,7 +234,7 @@ def train(
         direct = reducer.open_lines()
         n_threads = threads_for(sum(len(part.y) for part in parts), job.schema.n_columns, job.tree, threads)
         problem = problem_of(job, parts, firsts, watched, reducer, n_threads, progress, Room(worker))
-        callbacks = [_Reporter(worker, job.run)] if reducer.rank == 0 else []
+        callbacks = [_Reporter(worker, job.run)] if job.heard and reducer.rank == 0 else []
         on_disk = reducer.count(int(is_mapped(problem.bins.by_row)))
         eyes = problem.validation.bins if problem.validation is not None else problem.bins
         with Keeper(Room(worker), (*problem.bins[:2], *eyes[:2])):
