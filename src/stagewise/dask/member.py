@@ -31,12 +31,12 @@ from stagewise.losses.base import Loss
 from stagewise.params import BoostParams, TreeParams
 from stagewise.storage.mapping import is_mapped, release
 
-__all__ = ["Job", "Outcome", "train"]
+__all__ = ["Job", "Outcome", "SPLIT", "train"]
 
 _BLOCK = 1 << 16
 """Rows whose codes are laid out row by row at once on their way to disk."""
 
-_SPLIT = 0x76616C69  # the hash stream of the validation split, see estimators/base.py
+SPLIT = 0x76616C69  # the hash stream of the validation split, see estimators/base.py
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -134,7 +134,7 @@ def _held_out(job: Job, problem: Problem, shard: Shard) -> Problem:
         eligible = ~skip & ((y == k) if job.n_classes else True)
         wanted = round(float(job.held_out or 0.0) * shard.reducer.count(int(eligible.sum())))
         if wanted:
-            chosen[shard.smallest_hashes(stream_key(job.params.seed, _SPLIT), ~eligible, wanted)[0]] = True
+            chosen[shard.smallest_hashes(stream_key(job.params.seed, SPLIT), ~eligible, wanted)[0]] = True
     left = shard.reducer.sum(np.array([chosen.sum(), (~skip & ~chosen).sum()], np.int64))
     if left[0] == 0 or left[1] == 0:
         raise InputError(

@@ -26,7 +26,7 @@ def place() -> int:
     """A number that processes have in common which see each other's memory files; 0 where there are none."""
     try:
         started = Path("/proc/sys/kernel/random/boot_id").read_text()
-        seen = (started, os.getuid(), os.stat("/proc/self/ns/pid").st_ino, os.stat("/proc/self/ns/user").st_ino)
+        seen = (started, os.getuid(), *(Path("/proc/self/ns", kind).stat().st_ino for kind in ("pid", "user")))
     except (OSError, AttributeError):
         return 0
     if not hasattr(os, "memfd_create"):
@@ -48,9 +48,9 @@ class Shelf:
     @classmethod
     def of(cls, process: int, descriptor: int, name: str) -> Shelf | None:
         """The shelf that another process has made; None when it cannot be opened."""
-        path = f"/proc/{process}/fd/{descriptor}"
+        path = Path("/proc", str(process), "fd", str(descriptor))
         try:
-            if not os.readlink(path).startswith(f"/memfd:{name} "):
+            if not str(path.readlink()).startswith(f"/memfd:{name} "):
                 return None
             return cls(name, os.open(path, os.O_RDWR | os.O_CLOEXEC))
         except OSError:

@@ -143,9 +143,7 @@ def build_nodes(tid, n_threads, bins, words, more_words, rows, parts, packing, p
         else:
             clear(grad[slot, q0:q1])
             clear(hess[slot, q0:q1])
-            add_blocks(
-                bins, words, more_words, line, start, stop, c0, c1, packing, packed[tid], grad[slot], hess[slot]
-            )
+            add_blocks(bins, words, more_words, line, start, stop, c0, c1, packing, packed[tid], grad[slot], hess[slot])
 
 
 @kernel
