@@ -128,7 +128,7 @@ class ClusterBoosting(BaseGradientBoosting):
             "generations": fleet.generations,
             "bytes_sent": fleet.bytes_sent,
             "histograms": fleet.histograms,
-            "lines": "direct" if fleet.direct else "dask",
+            "lines": fleet.lines,
             "on_disk": fleet.on_disk,
             "frozen": fleet.frozen,
         }

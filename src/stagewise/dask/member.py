@@ -67,7 +67,7 @@ class Outcome:
     reason: str = ""
     bytes_sent: int = 0
     histograms: int = 0  # of nodes, exchanged
-    direct: bool = False  # members had lines of their own
+    lines: str = "dask"  # what members talked through: see ClusterReducer.open_lines
     on_disk: int = 0  # members whose codes were mapped
 
 
@@ -231,7 +231,7 @@ def train(
     reducer = ClusterReducer(worker, job.run, generation, members, wanted)
     kept = _Kept(progress)
     try:
-        direct = reducer.open_lines()
+        lines = reducer.open_lines()
         n_threads = threads_for(sum(len(part.y) for part in parts), job.schema.n_columns, job.tree, threads)
         problem = problem_of(job, parts, firsts, watched, reducer, n_threads, progress, Room(worker))
         callbacks = [_Reporter(worker, job.run)] if job.heard and reducer.rank == 0 else []
@@ -239,7 +239,7 @@ def train(
         eyes = problem.validation.bins if problem.validation is not None else problem.bins
         with Keeper(Room(worker), (*problem.bins[:2], *eyes[:2])):
             model = boost(problem, gradient_boosting(job.tree), job.params, callbacks, n_threads, kept)  # type: ignore[arg-type]
-        return Outcome(model, None, "", reducer.bytes_sent, reducer.histograms, direct, on_disk)
+        return Outcome(model, None, "", reducer.bytes_sent, reducer.histograms, lines, on_disk)
     except ClusterError as error:
         reducer.cut()
         return Outcome(None, kept.progress, str(error), reducer.bytes_sent)
