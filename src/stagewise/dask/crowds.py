@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from distributed import Future
 
-from stagewise.dask.partitions import Given, Plan, on_part, rows_weights
+from stagewise.dask.partitions import Given, Plan, joined, on_part, rows_weights
 from stagewise.data.categories import Levels, level_index
 from stagewise.data.statistics import Units, earlier_sums, row_hashes
 from stagewise.data.table import Schema, read_table
@@ -78,8 +78,7 @@ def read(given: Given, plan: Plan, schema: Schema, crowds: Sequence[int], first:
         y, weight = rows_weights(own, plan, table.n_rows)
         targets.append(y)
         weights.append(weight)
-    whole = None if not weights or weights[0] is None else np.concatenate(weights)
-    y = np.concatenate(targets)
+    whole, y = joined(weights), np.concatenate(targets)
     return CrowdPart(
         np.concatenate(levels, axis=1), y, whole, first, np.ones(len(y), np.bool_) if whole is None else whole > 0.0
     )

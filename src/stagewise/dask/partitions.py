@@ -107,11 +107,8 @@ class Given:
         if absent:
             raise InputError(f"There is no column {absent[0]!r}; the columns are {frame.columns[:20]}.")
         taken = [frame[own] if isinstance(own, str) else own for own in (self.y, self.weight, self.score)]
-        return Given(
-            frame.drop(named).to_native(),
-            *(own.to_native() if hasattr(own, "to_native") else own for own in taken),
-            self.statistics,
-        )
+        y, weight, score = (own.to_native() if hasattr(own, "to_native") else own for own in taken)
+        return Given(frame.drop(named).to_native(), y, weight, score, self.statistics)
 
 
 def on_part(function: Callable[..., Any], X: Any, y: Any, weight: Any, score: Any, own: Any, *more: Any) -> Any:
