@@ -55,6 +55,10 @@ class CrowdPart:
     first: int  # number of the first row
     training: np.ndarray  # bool (n_rows,)
 
+    def __sizeof__(self) -> int:
+        """For Dask, which spills to disk what does not fit."""
+        return sum(own.nbytes for own in (self.level, self.y, self.weight, self.training) if own is not None)
+
     def weights(self, peak: float) -> np.ndarray:
         """Of the rows that count, relative to the largest."""
         return (np.ones(len(self.y)) if self.weight is None else self.weight / peak)[self.training]
