@@ -181,12 +181,12 @@ class ClusterBoosting(BaseGradientBoosting):
         """The columns, with the level tables of all partitions together; marked, where they get target statistics."""
         schema = looks[0].schema
         assert schema is not None
-        if not looks[0].levels:
-            return schema
         if self.category_encoding == "target" and loss.n_outputs > 1:
             raise ParameterError(
                 'category_encoding="target" needs one output; with more than two classes use "auto" or "sets".'
             )
+        if not looks[0].levels:
+            return schema
         levels: list[Levels | None] = [None] * schema.n_columns
         for j in _coded(looks[0]):
             name = f"Column {schema.names[j]!r}" if schema.names else f"Column {j}"

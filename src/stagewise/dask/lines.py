@@ -66,13 +66,12 @@ class Lines:
 
     def card(self) -> np.ndarray:
         """What the others must know: the port, where this process is, and its shelf for each of them."""
-        here, none = place() if self._connect is None else 0, [-1] * self.size
-        if here:
-            with contextlib.suppress(OSError):
-                for peer in range(self.size):
-                    if peer != self.rank:
-                        self._shelves[peer] = Shelf(self._name(self.rank, peer))
-        shelves = [self._shelves[peer].descriptor if peer in self._shelves else gone for peer, gone in enumerate(none)]
+        here, shelves = place() if self._connect is None else 0, [-1] * self.size
+        with contextlib.suppress(OSError):
+            for peer in range(self.size):
+                if here and peer != self.rank:
+                    self._shelves[peer] = Shelf(self._name(self.rank, peer))
+                    shelves[peer] = self._shelves[peer].descriptor
         return np.array([self.port, here, os.getpid(), *shelves], np.int64)
 
     def _name(self, source: int, to: int) -> str:
