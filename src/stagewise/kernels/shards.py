@@ -12,7 +12,7 @@ import numpy as np
 from stagewise.kernels.bundles import test_of
 from stagewise.kernels.grow import columns_of, keep_best
 from stagewise.kernels.histogram import PITCH, accumulate, add_blocks, add_rows, clear, subtract_columns
-from stagewise.kernels.jit import device, kernel, never_inline
+from stagewise.kernels.jit import device, kernel, never_inline, piece
 from stagewise.kernels.leaves import key_value, ordered_key
 from stagewise.kernels.nodes import GRAD, HESS, SLOT, START, STOP, add_children
 from stagewise.kernels.partition import count_left, count_sides, divide, divide_sides
@@ -146,6 +146,12 @@ def build_nodes(tid, n_threads, bins, words, more_words, rows, parts, packing, p
             add_blocks(bins, words, more_words, line, start, stop, c0, c1, packing, packed[tid], grad[slot], hess[slot])
 
 
+@piece
+def low_half(value):
+    """The low 32 bits, with a sign: an assignment alone cuts off the others in compiled code, and raises in Python."""
+    return ((value + np.int64(2**31)) & np.int64(0xFFFFFFFF)) - np.int64(2**31)
+
+
 @kernel
 def to_narrow(grad, hess, slots, n_bins, first, last, count_bits, out):
     """out[0], out[1], out[2] = grad, hess and count of the bins of columns first..last of some slots' histograms, as
@@ -163,8 +169,8 @@ def to_narrow(grad, hess, slots, n_bins, first, last, count_bits, out):
                 for k in range(n):
                     top = h[k] >> count_bits
                     large |= abs(g[k]) | top
-                    to_grad[k] = g[k]
-                    to_hess[k] = top
+                    to_grad[k] = low_half(g[k])
+                    to_hess[k] = low_half(top)
                 if both:
                     for k in range(n):
                         to_count[k] = h[k] & mask
