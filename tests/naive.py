@@ -897,6 +897,8 @@ TWINS: dict[str, Callable[..., Any]] = {
     "dependence.add_curves": naive_paths.curves,
     "dependence.add_reached": naive_paths.dependence,
     "dependence.reach_shares": naive_paths.reach_shares,
+    "doorbell.await_post": naive_shards.await_post,
+    "doorbell.post": naive_shards.post,
     "draw.draw_pairs": draw_pairs,
     "draw.draw_rows": draw_rows,
     "draw.gather_pairs": gather_pairs,

@@ -43,6 +43,19 @@ def add_narrow(parts: Sequence[tuple[int, int, int]]) -> tuple[int, int, int]:
     return tuple(sum(column) for column in zip(*parts, strict=True))  # type: ignore[return-value]
 
 
+def post(words: list[int], number: int) -> bool:
+    """A message is there; whether somebody sleeps until it comes."""
+    words[0] = number
+    return words[8] == number
+
+
+def await_post(words: list[int], number: int) -> bool:
+    """Whether a message is there; if not, somebody sleeps now."""
+    if words[0] < number:
+        words[8] = number
+    return words[0] >= number
+
+
 def label_nodes(n_rows: int, parts: Sequence[tuple[Sequence[int], int]]) -> list[int]:
     """The number of each row's part; -1 for rows in none."""
     return [next((number for rows, number in parts if r in rows), -1) for r in range(n_rows)]

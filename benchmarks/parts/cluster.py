@@ -35,8 +35,8 @@ class Pace:
 def predicted(data: Any, workers: int, sent: float, cores: int) -> float:
     """The cost model of docs/cluster.md: seconds of a tree when `cores` cores are shared by workers of one thread."""
     n_rows, n_columns = data.X.shape
-    work = n_rows * n_columns * 2.4 * 0.45e-9 * 2.0 / workers
-    exchanges = 0.0 if workers == 1 else 14 * 0.1e-3 + sent * 2.5e-9
+    work = n_rows * n_columns * 2.2 * 0.45e-9 * 2.0 / workers
+    exchanges = 0.0 if workers == 1 else 28 * 0.15e-3 + sent * 1.5e-9
     return float((work + exchanges) * max(1.0, workers / cores))
 
 
@@ -44,7 +44,8 @@ def traffic(model: Any, workers: int, stages: int) -> dict[str, float]:
     """Bytes that one worker sent for a tree, and what the formula of docs/cluster.md says."""
     entries = sum(len(own) + 2 for own in model.model_.cuts)  # bins, and one for missing values
     histograms = model.cluster_["histograms"] / stages
-    copies = workers - 1 if workers <= 4 else (workers - 1) / workers
+    share = (workers - 1) / workers  # of the columns; small histograms go to everyone whole
+    copies = share if 12 * entries * (workers - 1) * share > 10_000 else workers - 1
     return {
         "measured": model.cluster_["bytes_sent"] / stages,
         "formula": histograms * copies * entries * 12.0,

@@ -98,10 +98,11 @@ def test_the_model_does_not_depend_on_who_holds_the_rows(in_shards, name, weight
     assert fit_both(in_shards, est, X, make_y(X, kind), make_weight(N_ROWS, weights), members) == ""
 
 
+@pytest.mark.parametrize("small", [0, 1 << 40])
 @pytest.mark.parametrize("kind", ["real", "two"])
-def test_many_members_divide_the_columns(in_shards, monkeypatch, kind):
+def test_members_divide_the_columns_or_all_search_all(in_shards, monkeypatch, kind, small):
     """More members than columns; room for few histograms, so that some are built again."""
-    monkeypatch.setattr(sharded, "_FEW", 1)
+    monkeypatch.setattr(sharded, "_SMALL", small)
     X = make_table(N_ROWS, missing=True)
     assert fit_both(in_shards, estimator(kind, {}), X, make_y(X, kind), make_weight(N_ROWS, "uneven"), 8) == ""
     monkeypatch.setattr(sharded, "_POOL_BYTES", 1)

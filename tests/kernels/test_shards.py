@@ -45,13 +45,14 @@ def test_rows_are_divided_in_order(n_threads):
     bins = bins_of(case.codes, case.n_bins)
     rows = np.zeros((2, 60), np.uint32)
     rows[0], rows[1] = rng.permutation(60), 99
+    before = rows[0].copy()
     jobs = np.array([[0, 25, 0, 0, 2, 0, 0], [25, 25, 0, 1, 3, 1, 0], [25, 60, 0, 1, 3, 1, 0]], np.int64)
     counts = np.zeros((n_threads, 3), np.int64)
     with Team(n_threads) as team:
         sides = np.zeros((n_threads, 256), np.uint8)
         team.run(divide_nodes, team.gate, bins, rows, jobs, np.zeros((3, N_FIELDS), np.int64), sides, counts)
     for start, stop, _, column, cut, side, middle in jobs.tolist():
-        left, right = naive_shards.divide_nodes(case.codes, rows[0, start:stop], column, cut, side == 1)
+        left, right = naive_shards.divide_nodes(case.codes, before[start:stop], column, cut, side == 1)
         assert (rows[1, start:middle].tolist(), rows[1, middle:stop].tolist()) == (left, right)
 
 
@@ -65,7 +66,7 @@ def test_histograms_of_some_nodes(n_threads, wide):
         grad, hess = integers(case.grad, case.hess, chosen)
         size = backend.bins.stride * PITCH
         rows = np.stack([rng.permutation(80), rng.permutation(80)]).astype(np.uint32)
-        parts = np.array([[0, 30, 0], [10, 80, 1], [5, 5, 0]], np.int64)
+        parts = np.array([[0, 30, 0, 0], [10, 80, 1, 1], [5, 5, 0, 2]], np.int64)
         out = np.ones((2, 3, size), np.int64)
         packed = np.zeros((n_threads, size), np.int64)
         backend.team.run(
@@ -73,13 +74,14 @@ def test_histograms_of_some_nodes(n_threads, wide):
         )
         assert not packed.any()
     bits = int(chosen.count_bits)
+    slots, n_bins = np.arange(3), np.full(3, 255)
     entries = (np.arange(3)[:, None] * PITCH + np.arange(256)).ravel()
     narrow, back = np.empty((3, 3 * len(entries)), np.int32), np.zeros((2, 3, size), np.int64)
-    assert to_narrow(out[0], out[1], entries, chosen.count_bits, narrow) == (not wide)
+    assert to_narrow(out[0], out[1], slots, n_bins, 0, 3, chosen.count_bits, narrow) == (not wide)
     if not wide:
-        add_narrow(narrow, entries, chosen.count_bits, back[0], back[1], np.arange(3))
-        add_narrow(narrow, entries, chosen.count_bits, back[0], back[1], np.arange(3))
-    for p, (start, stop, line) in enumerate(parts.tolist()):
+        add_narrow(narrow, slots, n_bins, 0, 3, chosen.count_bits, back[0], back[1])
+        add_narrow(narrow, slots, n_bins, 0, 3, chosen.count_bits, back[0], back[1])
+    for p, (start, stop, line, _) in enumerate(parts.tolist()):
         slow = naive_shards.build_nodes(case.codes, grad, hess, rows[line, start:stop]).reshape(-1, 3)
         got = np.column_stack([out[0, p], out[1, p] >> bits, out[1, p] & ((1 << bits) - 1)])[entries]
         np.testing.assert_array_equal(got, slow)
@@ -92,9 +94,11 @@ def test_histograms_of_some_nodes(n_threads, wide):
 
 
 def test_what_does_not_fit_is_not_narrow():
-    out = np.empty((3, 1), np.int32)
+    out, one, none = np.empty((3, 2), np.int32), np.ones(1, np.int64), np.zeros((1, PITCH), np.int64)
     for grad, fits in ((2**31 - 1, True), (-(2**31), False), (2**31, False)):
-        assert to_narrow(np.array([[grad]]), np.array([[0]]), np.array([0]), np.int64(20), out) == fits
+        large = none + 0
+        large[0, 0] = grad
+        assert to_narrow(large, none, one - 1, one, 0, 1, np.int64(20), out) == fits
         assert (naive_shards.to_narrow(grad, 0, 0) is not None) == fits
 
 

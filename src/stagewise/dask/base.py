@@ -12,16 +12,17 @@ from distributed import Client, Future, default_client
 from sklearn.utils.validation import check_is_fitted
 
 from stagewise.dask.collections import is_collection, partitions_of
+from stagewise.dask.crowds import Split, ordered_statistics
 from stagewise.dask.fleet import Fleet
-from stagewise.dask.member import Job
+from stagewise.dask.member import SPLIT, Job
 from stagewise.dask.partitions import (
-    Given,
     Look,
     Plan,
     bin_rows,
     few,
     look,
     merged,
+    on_part,
     sample,
     sample_edge,
     weigh,
@@ -33,6 +34,7 @@ from stagewise.data.leveltables import LevelCounts
 from stagewise.data.table import Schema
 from stagewise.errors import ClusterError, InputError, ParameterError, TrainingInterrupted
 from stagewise.estimators.base import BaseGradientBoosting
+from stagewise.kernels.exact import stream_key
 from stagewise.params import TreeParams, job_count
 
 __all__ = ["ClusterBoosting"]
@@ -40,16 +42,11 @@ __all__ = ["ClusterBoosting"]
 _NO_ROWS = np.empty(0, np.int64)
 
 
-def on_part(function: Callable[..., Any], X: Any, y: Any, weight: Any, score: Any, *more: Any) -> Any:
-    """Run one of the functions of partitions.py on what Dask has put together."""
-    return function(Given(X, y, weight, score), *more)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Table:
     """A table in partitions, the rows of each, and what was seen in batches of them."""
 
-    parts: list[tuple[Any, Any, Any, Any]]
+    parts: list[tuple[Any, Any, Any, Any, Any]]  # X, y, weight, init_score, target statistics
     rows: list[int]
     looks: list[Look]
 
@@ -101,6 +98,12 @@ class ClusterBoosting(BaseGradientBoosting):
         plan = Plan(plan.classes, plan.by_class, plan.weighted, loss.n_outputs, schema)
         if plan.classes is None:
             loss.check_target(np.array([f(own.bounds[k] for own in table.looks) for k, f in ((0, min), (1, max))]))
+        classes = 0 if plan.classes is None else len(plan.classes)
+        held_out = self.validation_fraction if eval_set is None and params.patience is not None else None
+        if any(own is not None and own.by_target for own in schema.levels):
+            split = None if held_out is None else Split(stream_key(params.seed, SPLIT), float(held_out), classes)
+            schema = _with_statistics(fleet, table, plan, schema, split)
+            plan = replace(plan, schema=schema)
         found = self._cuts(fleet, table, plan, peak, kept)
         cuts = tuple(found.cuts)
         watched: Table | None = None
@@ -108,24 +111,24 @@ class ClusterBoosting(BaseGradientBoosting):
             watched = self._look_at_eval(fleet, eval_set, schema, loss, plan)
         binned = _binned(fleet, table, plan, schema, cuts)
         eyes = [] if watched is None else _binned(fleet, watched, _unweighted(plan), schema, cuts)
-        held_out = self.validation_fraction if eval_set is None and params.patience is not None else None
+        callbacks = self._callbacks()
         job = Job(
             fleet.run, cuts, tuple(found.marginals), schema, loss, tree, params, table.n_rows,
-            0 if watched is None else watched.n_rows, held_out, 0 if plan.classes is None else len(plan.classes),
-            None if self.n_jobs is None else job_count(self.n_jobs, 1),
+            0 if watched is None else watched.n_rows, held_out, classes,
+            None if self.n_jobs is None else job_count(self.n_jobs, 1), bool(callbacks),
         )  # fmt: skip
         firsts = table.firsts
         fleet.ready([*binned, *eyes])
         for own in (table, watched):  # values are no longer needed; Dask knows how to compute them again
             if own is not None:
                 own.parts.clear()
-        model = fleet.boost(binned, firsts, eyes, job, self._callbacks())
+        model = fleet.boost(binned, firsts, eyes, job, callbacks)
         self._keep(model)
         self.cluster_ = {
             "generations": fleet.generations,
             "bytes_sent": fleet.bytes_sent,
             "histograms": fleet.histograms,
-            "lines": "direct" if fleet.direct else "dask",
+            "lines": fleet.lines,
             "on_disk": fleet.on_disk,
             "frozen": fleet.frozen,
         }
@@ -142,7 +145,7 @@ class ClusterBoosting(BaseGradientBoosting):
 
     def _look(self, fleet: Fleet, X: Any, y: Any, weight: Any, score: Any) -> Table:
         """Partitions that hold rows, all with the same columns."""
-        parts = partitions_of(fleet.client, X, y, weight, score, fleet.results)
+        parts = [(*own, None) for own in partitions_of(fleet.client, X, y, weight, score, fleet.results)]
         labels = hasattr(self, "predict_proba")
         futures = [
             fleet.client.submit(on_part, look, *part, labels, self.categorical_features, pure=False) for part in parts
@@ -175,9 +178,13 @@ class ClusterBoosting(BaseGradientBoosting):
         return watched
 
     def _schema(self, looks: list[Look], loss: Any) -> Schema:
-        """The columns, with the level tables of all partitions together."""
+        """The columns, with the level tables of all partitions together; marked, where they get target statistics."""
         schema = looks[0].schema
         assert schema is not None
+        if self.category_encoding == "target" and loss.n_outputs > 1:
+            raise ParameterError(
+                'category_encoding="target" needs one output; with more than two classes use "auto" or "sets".'
+            )
         if not looks[0].levels:
             return schema
         levels: list[Levels | None] = [None] * schema.n_columns
@@ -187,14 +194,9 @@ class ClusterBoosting(BaseGradientBoosting):
             for own in looks:
                 counted.add_counts(*own.levels[j])  # type: ignore[misc]
             whole, rows = counted.finish()
-            by_target = self.category_encoding == "target" and len(whole.values) > TreeParams().max_onehot
-            by_target |= self.category_encoding == "auto" and len(whole.values) > MOST_CODES
-            if by_target and loss.n_outputs == 1:
-                raise ParameterError(
-                    f"{name} has {len(whole.values):,} levels, and target statistics are not available on a cluster; "
-                    'use category_encoding="sets".'
-                )
-            levels[j] = pooled(whole, rows)
+            fewest = {"target": TreeParams().max_onehot, "auto": MOST_CODES}.get(self.category_encoding)
+            by_target = fewest is not None and len(whole.values) > fewest and loss.n_outputs == 1
+            levels[j] = replace(whole, by_target=True) if by_target else pooled(whole, rows)
         return replace(schema, levels=tuple(levels))
 
     def _classes(self, looks: list[Look]) -> tuple[np.ndarray | None, np.ndarray | None]:
@@ -290,6 +292,13 @@ def _unweighted(plan: Plan) -> Plan:
 
 def _tasks(fleet: Fleet, table: Table, function: Callable[..., Any], *args: Any) -> list[Future]:
     return [fleet.client.submit(on_part, function, *part, *args, pure=False) for part in table.parts]
+
+
+def _with_statistics(fleet: Fleet, table: Table, plan: Plan, schema: Schema, split: Split | None) -> Schema:
+    """Every partition gets its statistics, and the level tables theirs."""
+    rows, schema = ordered_statistics(fleet, table.parts, table.firsts, plan, schema, split)
+    table.parts[:] = [(*part[:4], own) for part, own in zip(table.parts, rows, strict=True)]
+    return schema
 
 
 def _binned(fleet: Fleet, table: Table, plan: Plan, schema: Schema, cuts: tuple[np.ndarray, ...]) -> list[Future]:

@@ -54,7 +54,7 @@ class Fleet:
         self.generations = 0
         self.bytes_sent, self.histograms = 0, 0  # by one member, for a model
         self.on_disk = 0  # members whose codes were mapped
-        self.interrupted = self.direct = False
+        self.interrupted, self.lines = False, "dask"
         self.frozen: list[str] = []  # workers that were alive, and answered no more
         self._pulse: dict[str, tuple[float, float]] = {}  # of each worker: its last sign of life, and when we saw that
         self._asked = 0.0
@@ -200,7 +200,7 @@ class Fleet:
                     self.histograms += max((outcome.histograms for outcome in outcomes), default=0)
                     for outcome in outcomes:
                         if outcome.model is not None:
-                            self.direct, self.on_disk = outcome.direct, outcome.on_disk
+                            self.lines, self.on_disk = outcome.lines, outcome.on_disk
                             audience.end(outcome.model.history)
                             return outcome.model
                     best = max((o.progress for o in outcomes if o.progress), key=lambda p: len(p.stages), default=None)

@@ -130,6 +130,7 @@ class ClusterReducer(Reducer):
         self, worker: Worker, run: str, generation: int, members: Sequence[str], wanted: Callable[[], bool]
     ) -> None:
         """members: addresses of all workers that take part. wanted: whether somebody still waits for the result."""
+        super().__init__()
         self.worker, self.run, self.generation, self.members = worker, run, generation, list(members)
         self.size, self.rank = len(members), list(members).index(worker.address)
         self.wanted = wanted
@@ -141,18 +142,25 @@ class ClusterReducer(Reducer):
         self._sending: Future[None] | None = None
         self._loop: asyncio.AbstractEventLoop = worker.loop.asyncio_loop
 
-    def open_lines(self) -> bool:
-        """Talk directly from now on, if all members can; through Dask's connections otherwise."""
+    def open_lines(self) -> str:
+        """Talk directly from now on, if all members can; through Dask's connections otherwise. What came of it."""
         if self.size == 1:
-            return False
+            return "dask"
         lines = Lines(self.worker, self.run, self.generation, self.rank, self.size, _LOOK)
-        ports = [int(own[0]) for own in self.gather(np.array([lines.port], np.int64))]
+        cards = [own.copy() for own in self.gather(lines.card())]
+        ports = [int(card[0]) for card in cards]
         works = min(ports) > 0 and lines.open(self.members, ports, lambda: self._check(self.box.broken))
-        if self.count(int(works)) == self.size:
+        found = [own.copy() for own in self.gather(np.append(lines.find_shelves(cards), int(works)))]
+        if all(own[-1] for own in found):
+            lines.keep_shelves(found)
             self._lines = lines
-            return True
+            return "memory" if all(own[:-1].sum() == self.size - 1 for own in found) else "direct"
         lines.close()
-        return False
+        return "dask"
+
+    def room(self, rank: int, size: int) -> np.ndarray:
+        own = None if self._lines is None else self._lines.room(self._number + 1, rank, size)
+        return super().room(rank, size) if own is None else own
 
     def exchange(self, outgoing: Sequence[np.ndarray]) -> list[np.ndarray]:
         now = time.monotonic()

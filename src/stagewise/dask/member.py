@@ -31,12 +31,12 @@ from stagewise.losses.base import Loss
 from stagewise.params import BoostParams, TreeParams
 from stagewise.storage.mapping import is_mapped, release
 
-__all__ = ["Job", "Outcome", "train"]
+__all__ = ["Job", "Outcome", "SPLIT", "train"]
 
 _BLOCK = 1 << 16
 """Rows whose codes are laid out row by row at once on their way to disk."""
 
-_SPLIT = 0x76616C69  # the hash stream of the validation split, see estimators/base.py
+SPLIT = 0x76616C69  # the hash stream of the validation split, see estimators/base.py
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,6 +55,7 @@ class Job:
     held_out: float | None  # the share of rows to hold out
     n_classes: int  # held-out rows are drawn within each class; 0 for regression
     n_jobs: int | None
+    heard: bool = True  # whether the client wants to know of every stage
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,7 +67,7 @@ class Outcome:
     reason: str = ""
     bytes_sent: int = 0
     histograms: int = 0  # of nodes, exchanged
-    direct: bool = False  # members had lines of their own
+    lines: str = "dask"  # what members talked through: see ClusterReducer.open_lines
     on_disk: int = 0  # members whose codes were mapped
 
 
@@ -133,7 +134,7 @@ def _held_out(job: Job, problem: Problem, shard: Shard) -> Problem:
         eligible = ~skip & ((y == k) if job.n_classes else True)
         wanted = round(float(job.held_out or 0.0) * shard.reducer.count(int(eligible.sum())))
         if wanted:
-            chosen[shard.smallest_hashes(stream_key(job.params.seed, _SPLIT), ~eligible, wanted)[0]] = True
+            chosen[shard.smallest_hashes(stream_key(job.params.seed, SPLIT), ~eligible, wanted)[0]] = True
     left = shard.reducer.sum(np.array([chosen.sum(), (~skip & ~chosen).sum()], np.int64))
     if left[0] == 0 or left[1] == 0:
         raise InputError(
@@ -230,15 +231,15 @@ def train(
     reducer = ClusterReducer(worker, job.run, generation, members, wanted)
     kept = _Kept(progress)
     try:
-        direct = reducer.open_lines()
+        lines = reducer.open_lines()
         n_threads = threads_for(sum(len(part.y) for part in parts), job.schema.n_columns, job.tree, threads)
         problem = problem_of(job, parts, firsts, watched, reducer, n_threads, progress, Room(worker))
-        callbacks = [_Reporter(worker, job.run)] if reducer.rank == 0 else []
+        callbacks = [_Reporter(worker, job.run)] if job.heard and reducer.rank == 0 else []
         on_disk = reducer.count(int(is_mapped(problem.bins.by_row)))
         eyes = problem.validation.bins if problem.validation is not None else problem.bins
         with Keeper(Room(worker), (*problem.bins[:2], *eyes[:2])):
             model = boost(problem, gradient_boosting(job.tree), job.params, callbacks, n_threads, kept)  # type: ignore[arg-type]
-        return Outcome(model, None, "", reducer.bytes_sent, reducer.histograms, direct, on_disk)
+        return Outcome(model, None, "", reducer.bytes_sent, reducer.histograms, lines, on_disk)
     except ClusterError as error:
         reducer.cut()
         return Outcome(None, kept.progress, str(error), reducer.bytes_sent)

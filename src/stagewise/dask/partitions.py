@@ -10,7 +10,7 @@ bin_rows  the bin codes, one byte a value, with y and weights: what stays on the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -39,6 +39,7 @@ __all__ = [
     "joined",
     "look",
     "merged",
+    "on_part",
     "sample",
     "sample_edge",
     "weigh",
@@ -75,11 +76,25 @@ class Given:
     y: Any
     weight: Any = None
     score: Any = None
+    statistics: np.ndarray | None = None  # (n_crowds, n_rows): see crowds.py
 
     def batches(self) -> Iterator[Given]:
         """The rows, some at a time, with the named columns taken out of X."""
+        at = 0
         for X in self.X.batches() if isinstance(self.X, Piece) else (self.X,):
-            yield replace(self, X=X)._opened()
+            some, own = slice(at, at + n_rows_of(X)), self.statistics
+            if own is not None:
+                check_rows(some.stop, own.shape[1], last=False)
+            yield replace(self, X=X, statistics=None if own is None else own[:, some])._opened()
+            at = some.stop
+
+    def read(self, schema: Schema | None) -> Table:
+        """The cells of a batch, with ordered target statistics where there are such."""
+        table = read_table(self.X, like=schema, estimator_name="the fit")
+        if self.statistics is None or schema is None:
+            return table
+        crowds = [(j, own) for j, own in enumerate(schema.levels) if own is not None and own.by_target]
+        return table.with_columns({j: (own, row) for (j, own), row in zip(crowds, self.statistics, strict=True)})
 
     def _opened(self) -> Given:
         named = [name for name in (self.y, self.weight, self.score) if isinstance(name, str)]
@@ -92,9 +107,13 @@ class Given:
         if absent:
             raise InputError(f"There is no column {absent[0]!r}; the columns are {frame.columns[:20]}.")
         taken = [frame[own] if isinstance(own, str) else own for own in (self.y, self.weight, self.score)]
-        return Given(
-            frame.drop(named).to_native(), *(own.to_native() if hasattr(own, "to_native") else own for own in taken)
-        )
+        y, weight, score = (own.to_native() if hasattr(own, "to_native") else own for own in taken)
+        return Given(frame.drop(named).to_native(), y, weight, score, self.statistics)
+
+
+def on_part(function: Callable[..., Any], X: Any, y: Any, weight: Any, score: Any, own: Any, *more: Any) -> Any:
+    """Run a function of a `Given` on what Dask has put together. own: statistics, or None."""
+    return function(Given(X, y, weight, score, own), *more)
 
 
 def n_rows_of(X: Any) -> int:
@@ -169,7 +188,7 @@ def rows_weights(given: Given, plan: Plan, n: int) -> tuple[np.ndarray, np.ndarr
 def kept_rows(given: Given, plan: Plan) -> Iterator[tuple[Table, np.ndarray | None]]:
     """The rows that cut points depend on, with their weights: all, or those that weigh something."""
     for own in given.batches():
-        table = read_table(own.X, like=plan.schema, estimator_name="the fit")
+        table = own.read(plan.schema)
         if not plan.weighted:
             yield table, None
             continue
@@ -275,7 +294,7 @@ def bin_rows(
 
     def codes() -> Iterator[np.ndarray]:
         for own in given.batches():
-            table = read_table(own.X, like=schema, estimator_name="the fit")
+            table = own.read(schema)
             if table.entries is not None:  # bundles would differ from partition to partition
                 table = replace(table, matrix=table.to_matrix(), entries=None)
             n = table.n_rows

@@ -36,6 +36,7 @@ __all__ = [
     "count_sides",
     "divide",
     "divide_backward",
+    "divide_lanes",
     "divide_sides",
     "divide_sides_backward",
     "partition_rows",
@@ -51,14 +52,14 @@ _ALL = np.uint16((1 << LANES) - 1)
 if COMPRESSES:
 
     @merged
-    def divide_lanes(column, shift, bound, rows, k, end, to, left, right):
-        """Whole vectors of rows from rows[k] on, to to[left:] and to[right:]; k and left after them."""
+    def divide_lanes(column, shift, bound, rows, k, end, to, left, others, right):
+        """Whole vectors of rows from rows[k] on, to to[left:] and others[right:]; k and left after them."""
         lanes = np.uint64(LANES)
         while k + lanes <= end:
             mask = left_mask(column, rows, k, shift, bound)
             n = count_ones(mask)
             store_chosen(rows, k, mask, to, left)
-            store_chosen(rows, k, mask ^ _ALL, to, right)
+            store_chosen(rows, k, mask ^ _ALL, others, right)
             left += n
             right += lanes - n
             k += lanes
@@ -81,7 +82,7 @@ if COMPRESSES:
 else:
 
     @merged
-    def divide_lanes(column, shift, bound, rows, k, end, to, left, right):
+    def divide_lanes(column, shift, bound, rows, k, end, to, left, others, right):
         """Nothing: one row after the other is as good here."""
         return k, left
 
@@ -114,7 +115,7 @@ def divide(column, shift, bound, rows, k0, k1, to, at_left, at_right):
     one = np.uint64(1)
     k, end, left_place = np.uint64(k0), np.uint64(k1), np.uint64(at_left)
     both = np.uint64(at_right) + np.uint64(at_left) - k  # place on the right = both + k - place on the left
-    k, left_place = divide_lanes(column, shift, bound, rows, k, end, to, left_place, np.uint64(at_right))
+    k, left_place = divide_lanes(column, shift, bound, rows, k, end, to, left_place, to, np.uint64(at_right))
     while k < end:
         i = rows[k]
         left = np.uint8(column[i] + shift) <= bound

@@ -24,6 +24,9 @@ class Reducer:
     rank = 0
     histograms = 0  # of nodes, exchanged so far
 
+    def __init__(self) -> None:
+        self._rooms: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+
     @property
     def stopped(self) -> bool:
         """Whether a member was asked to end after this stage; all of them see it after the same exchange."""
@@ -36,6 +39,15 @@ class Reducer:
         then everybody has got it.
         """
         return list(outgoing)
+
+    def room(self, rank: int, size: int) -> np.ndarray:
+        """uint8 (size): where the next message to a member can be written. Fresh memory costs more than the journey;
+        there are two rooms, in turn, because the last message may still be on its way."""
+        other, room = self._rooms.get(rank, (np.empty(0, np.uint8), np.empty(0, np.uint8)))
+        if len(room) < size:
+            room = np.empty(size + size // 4, np.uint8)
+        self._rooms[rank] = room, other
+        return room[:size]
 
     def gather(self, values: np.ndarray) -> list[np.ndarray]:
         """The arrays of all members, which may differ in length."""
@@ -98,6 +110,7 @@ class Circle:
 
 class _Neighbour(Reducer):
     def __init__(self, circle: Circle, rank: int, size: int) -> None:
+        super().__init__()
         self.circle, self.rank, self.size = circle, rank, size
 
     def exchange(self, outgoing: Sequence[np.ndarray]) -> list[np.ndarray]:

@@ -11,11 +11,11 @@ import numpy as np
 
 from stagewise.kernels.bundles import test_of
 from stagewise.kernels.grow import columns_of, keep_best
-from stagewise.kernels.histogram import PITCH, accumulate, add_blocks, clear, subtract_columns
-from stagewise.kernels.jit import kernel
+from stagewise.kernels.histogram import PITCH, accumulate, add_blocks, add_rows, clear, subtract_columns
+from stagewise.kernels.jit import device, kernel, merged, never_inline
 from stagewise.kernels.leaves import key_value, ordered_key
 from stagewise.kernels.nodes import GRAD, HESS, SLOT, START, STOP, add_children
-from stagewise.kernels.partition import count_left, count_sides, divide, divide_sides
+from stagewise.kernels.partition import count_left, count_sides, divide, divide_lanes, divide_sides
 from stagewise.kernels.split import scan_columns
 from stagewise.kernels.subsets import fill_sides, scan_subsets
 from stagewise.kernels.symmetric import choose_level, scan_level
@@ -55,11 +55,38 @@ def open_nodes(nodes, parents, lefts):
         add_children(nodes, parents[k], lefts[k])
 
 
+@device
+def divide_once(column, shift, bound, line, start, stop, to):
+    """As `partition.divide`, for one thread that does not know how many rows go left; that number.
+
+    Rows that go right are moved up in their own line, where all before have been read, and then copied: counting
+    first would take half as long again.
+    """
+    never_inline()
+    one, k, end = np.uint64(1), np.uint64(start), np.uint64(stop)
+    first = k
+    k, left_place = divide_lanes(column, shift, bound, line, k, end, to, k, line, k)
+    right_place = k - (left_place - first)
+    while k < end:
+        i = line[k]
+        left = np.uint64(np.uint8(column[i] + shift) <= bound)
+        to[left_place] = i
+        line[right_place] = i
+        left_place += left
+        right_place += one - left
+        k += one
+    n_left = np.int64(left_place) - start
+    own, other = line[start : stop - n_left], to[start + n_left : stop]
+    for r in range(own.shape[0]):
+        other[r] = own[r]
+    return n_left
+
+
 @kernel
 def divide_nodes(tid, n_threads, gate, bins, rows, jobs, splits, sides, counts):
     """Divide the rows of each job, FROM..TO of line LINE of `rows`, into the other line; MIDDLE is where the right part
-    begins. splits: the jobs' split records, for those by a set (CUT < 0). counts: int64 (n_threads, n_jobs) and sides:
-    uint8 (n_threads, 256) are scratch."""
+    begins. What was in the line is lost. splits: the jobs' split records, for those by a set (CUT < 0). counts: int64
+    (n_threads, n_jobs) and sides: uint8 (n_threads, 256) are scratch."""
     for j in range(jobs.shape[0]):
         k0, k1 = share(jobs[j, FROM], jobs[j, TO], tid, n_threads)
         place, shift, bound = test_of(bins.bundles, jobs[j, BY], jobs[j, CUT], jobs[j, MISSING_SIDE] == 1)
@@ -67,6 +94,8 @@ def divide_nodes(tid, n_threads, gate, bins, rows, jobs, splits, sides, counts):
         if jobs[j, CUT] < 0:
             fill_sides(splits[j], sides[tid])
             counts[tid, j] = count_sides(column, sides[tid], line, k0, k1)
+        elif n_threads == 1:
+            counts[tid, j] = divide_once(column, shift, bound, line, k0, k1, rows[1 - jobs[j, LINE]])
         else:
             counts[tid, j] = count_left(column, shift, bound, line, k0, k1)
     if barrier(gate, n_threads):
@@ -83,54 +112,89 @@ def divide_nodes(tid, n_threads, gate, bins, rows, jobs, splits, sides, counts):
         if jobs[j, CUT] < 0:
             fill_sides(splits[j], sides[tid])
             divide_sides(column, sides[tid], line, k0, k1, to, left, right)
-        else:
+        elif n_threads > 1:
             divide(column, shift, bound, line, k0, k1, to, left, right)
         if tid == 0:
             jobs[j, MIDDLE] = middle
 
 
+@device
+def spread(packed, grad, hess, packing):
+    """A block's packed sums as wide words, which need not be clear before; the packed ones are afterwards."""
+    for q in range(packed.shape[0]):
+        v = packed[q]
+        packed[q] = 0
+        grad[q] = v >> packing.grad_shift
+        h = (v >> packing.hess_shift) & packing.hess_mask
+        hess[q] = (h << packing.count_bits) + (v & packing.count_mask)
+
+
 @kernel
 def build_nodes(tid, n_threads, bins, words, more_words, rows, parts, packing, packed, grad, hess):
-    """grad[p], hess[p] = the wide histogram of rows parts[p, 0] .. parts[p, 1] of line parts[p, 2].
+    """grad[s], hess[s] = the wide histogram of rows parts[p, 0] .. parts[p, 1] of line parts[p, 2]; s = parts[p, 3].
 
     Threads divide the columns. packed: int64 (n_threads, stride * PITCH), zero before and after.
     """
     c0, c1 = columns_of(bins.stride, tid, n_threads)
+    q0, q1 = c0 * PITCH, c1 * PITCH
     for p in range(parts.shape[0]):
-        clear(grad[p, c0 * PITCH : c1 * PITCH])
-        clear(hess[p, c0 * PITCH : c1 * PITCH])
-        add_blocks(
-            bins, words, more_words, rows[parts[p, 2]], parts[p, 0], parts[p, 1], c0, c1, packing, packed[tid],
-            grad[p], hess[p],
-        )  # fmt: skip
+        start, stop, line, slot = parts[p, 0], parts[p, 1], rows[parts[p, 2]], parts[p, 3]
+        if packing.narrow and stop - start <= packing.block:
+            add_rows(bins.by_row, bins.stride, words, line, start, stop, c0, c1, packed[tid])
+            spread(packed[tid, q0:q1], grad[slot, q0:q1], hess[slot, q0:q1], packing)
+        else:
+            clear(grad[slot, q0:q1])
+            clear(hess[slot, q0:q1])
+            add_blocks(bins, words, more_words, line, start, stop, c0, c1, packing, packed[tid], grad[slot], hess[slot])
+
+
+@merged
+def low_half(value):
+    """The low 32 bits, with a sign: an assignment alone cuts off the others in compiled code, and raises in Python."""
+    return ((value + np.int64(2**31)) & np.int64(0xFFFFFFFF)) - np.int64(2**31)
 
 
 @kernel
-def to_narrow(grad, hess, entries, count_bits, out):
-    """out[0], out[1], out[2] = grad, hess and count of the entries of each histogram, as int32 (3, n_parts * n);
-    False when one does not fit. The third line may be absent: hess is the count then."""
+def to_narrow(grad, hess, slots, n_bins, first, last, count_bits, out):
+    """out[0], out[1], out[2] = grad, hess and count of the bins of columns first..last of some slots' histograms, as
+    int32, bins of a column first, slots last; False when one does not fit. The third line may be absent: hess is the
+    count then."""
     mask = (np.int64(1) << count_bits) - np.int64(1)
-    n, both = entries.shape[0], out.shape[0] == 3
-    for p in range(grad.shape[0]):
-        for k in range(n):
-            g, h = grad[p, entries[k]], hess[p, entries[k]]
-            if max(abs(g), h >> count_bits) >= np.int64(2**31):
-                return False
-            out[0, p * n + k], out[1, p * n + k] = g, h >> count_bits
-            if both:
-                out[2, p * n + k] = h & mask
-    return True
+    at, both, large = 0, out.shape[0] == 3, np.int64(0)
+    for p in range(slots.shape[0]):
+        for j in range(first, last):
+            for part in range(2):  # the bins, and the one of missing values
+                n = n_bins[j] if part == 0 else 1
+                q = j * PITCH + (0 if part == 0 else 255)
+                g, h = grad[slots[p], q : q + n], hess[slots[p], q : q + n]
+                to_grad, to_hess, to_count = out[0, at : at + n], out[1, at : at + n], out[-1, at : at + n]
+                for k in range(n):
+                    top = h[k] >> count_bits
+                    large |= abs(g[k]) | top
+                    to_grad[k] = low_half(g[k])
+                    to_hess[k] = low_half(top)
+                if both:
+                    for k in range(n):
+                        to_count[k] = h[k] & mask
+                at += n
+    return large < np.int64(2**31)
 
 
 @kernel
-def add_narrow(narrow, entries, count_bits, grad, hess, slots):
-    """The reverse of `to_narrow`: add to slots[p] of the pools."""
-    n, last = entries.shape[0], narrow.shape[0] - 1
+def add_narrow(narrow, slots, n_bins, first, last, count_bits, grad, hess):
+    """The reverse of `to_narrow`: add to the slots."""
+    at = 0
     for p in range(slots.shape[0]):
-        for k in range(n):
-            q = p * n + k
-            grad[slots[p], entries[k]] += np.int64(narrow[0, q])
-            hess[slots[p], entries[k]] += (np.int64(narrow[1, q]) << count_bits) + np.int64(narrow[last, q])
+        for j in range(first, last):
+            for part in range(2):
+                n = n_bins[j] if part == 0 else 1
+                q = j * PITCH + (0 if part == 0 else 255)
+                g, h = grad[slots[p], q : q + n], hess[slots[p], q : q + n]
+                more_g, more_h, more_c = narrow[0, at : at + n], narrow[1, at : at + n], narrow[-1, at : at + n]
+                for k in range(n):
+                    g[k] += np.int64(more_g[k])
+                    h[k] += (np.int64(more_h[k]) << count_bits) + np.int64(more_c[k])
+                at += n
 
 
 @kernel
