@@ -99,10 +99,10 @@ def test_members_near_and_far(tmp_path):
     one = clone(est).fit(X, y)
     with cluster(3) as own, Client(own) as client:
         addresses = sorted(client.scheduler_info()["workers"])
-        for far, lines in (([], "memory"), (addresses[:1], "direct"), (addresses, "direct")):
+        for far, lines in (([], {"memory"}), (addresses[:1], {"direct", "memory"}), (addresses, {"direct"})):
             client.run(_far_apart, far=False)
             if far:
                 client.run(_far_apart, far=True, workers=far)
             many = remote(est).fit(lazy(X), lazy(y))
             assert difference(one, many) == ""
-            assert many.cluster_["lines"] == lines
+            assert many.cluster_["lines"] in lines  # the one far away may have got no rows

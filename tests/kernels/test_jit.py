@@ -67,47 +67,11 @@ def test_atomics():
 
 
 @compiled
-def goes_left(column, rows, k, shift, bound):
-    return jit.left_mask(column, rows, k, shift, bound)
-
-
-@compiled
 def about(a, b, c):
     return jit.loose_multiply_add(a, b, c)
-
-
-@pytest.mark.nojit
-@pytest.mark.parametrize("shift, bound", [(0, 0), (0, 100), (1, 101), (200, 90)])
-def test_left_mask(shift, bound):
-    rng = np.random.default_rng(shift)
-    column, rows = rng.integers(0, 256, 500).astype(np.uint8), rng.permutation(500)[:40].astype(np.uint32)
-    for k in (0, 7, 24):
-        left = (column[rows[k : k + 16]].astype(int) + shift) % 256 <= bound
-        mask = goes_left(column, rows, np.uint64(k), np.uint8(shift), np.uint8(bound))
-        assert [bool(mask >> i & 1) for i in range(16)] == left.tolist()
 
 
 @pytest.mark.nojit
 def test_loose_multiply_add():
     assert about(3.0, 4.0, 5.0) == 17.0
     assert about(0.1, 0.2, 0.3) == pytest.approx(0.32, rel=1e-15)
-
-
-if jit.COMPRESSES or not JIT:
-
-    @compiled
-    def store(rows, k, mask, to, place):
-        jit.store_chosen(rows, k, mask, to, place)
-
-    @compiled
-    def ones(mask):
-        return jit.count_ones(mask)
-
-    @pytest.mark.nojit
-    @pytest.mark.parametrize("mask", [0, 1, 0x8000, 0xFFFF, 0x0F0F, 0x1234])
-    def test_chosen_rows_are_stored_and_nothing_else(mask):
-        rows, to = np.arange(100, 140, dtype=np.uint32), np.full(40, 7, np.uint32)
-        store(rows, np.uint64(3), np.uint16(mask), to, np.uint64(5))
-        chosen = [103 + i for i in range(16) if mask >> i & 1]
-        assert to.tolist() == [7] * 5 + chosen + [7] * (35 - len(chosen))
-        assert ones(np.uint16(mask)) == len(chosen)

@@ -18,7 +18,7 @@ from typing import Any, TypeVar, overload
 
 import numba
 import numpy as np
-from llvmlite import binding, ir
+from llvmlite import ir
 from numba import types
 from numba.core import config, event
 from numba.extending import intrinsic
@@ -26,22 +26,21 @@ from numba.extending import intrinsic
 from stagewise.kernels.cache import KernelCache, KernelFile, announce
 
 __all__ = [
-    "COMPRESSES",
     "JIT",
-    "LANES",
+    "KNOWN",
     "add_four",
+    "address_of",
     "atomic_add",
     "atomic_load",
     "bare",
     "count_below",
-    "count_ones",
     "counting",
     "cycles",
     "device",
     "float_bits",
     "from_bits",
+    "in_every_lane",
     "kernel",
-    "left_mask",
     "loose_multiply_add",
     "merged",
     "multiply_add",
@@ -50,7 +49,6 @@ __all__ = [
     "prefetch",
     "prefetch_near",
     "single_of_bits",
-    "store_chosen",
     "trailing_zeros",
     "yield_core",
 ]
@@ -66,12 +64,6 @@ three times as long and gives the same results. STAGEWISE_PLAIN_NUMBA=1 asks for
 
 if KNOWN:
     from stagewise.kernels.compiler import DeviceCompiler, KernelCompiler
-
-LANES = 16
-"""Rows that `left_mask` and `store_chosen` take at a time."""
-
-COMPRESSES = JIT and all(binding.get_host_cpu_features().get(name) for name in ("avx512f", "avx512bw", "avx512vl"))
-"""Whether the processor can move chosen lanes of a vector side by side."""
 
 if JIT:
     event.register("numba:compile", announce)
@@ -171,11 +163,11 @@ def piece(function: F) -> F:
     return function if not JIT else numba.njit(nogil=True, error_model="numpy", inline="always")(function)
 
 
-def _pointer(context: Any, builder: Any, array_type: Any, array: Any, index: Any) -> Any:
+def address_of(context: Any, builder: Any, array_type: Any, array: Any, index: Any) -> Any:
     return builder.gep(context.make_array(array_type)(context, builder, array).data, [index])
 
 
-def _everywhere(builder: Any, value: Any, vector: Any) -> Any:
+def in_every_lane(builder: Any, value: Any, vector: Any) -> Any:
     """A vector with one value in every lane."""
     i32 = ir.IntType(32)
     first = builder.insert_element(ir.Constant(vector, ir.Undefined), value, i32(0))
@@ -189,7 +181,7 @@ if JIT:
         """Add to array[index] as one indivisible step; returns the value before."""
 
         def codegen(context, builder, sig, args):
-            return builder.atomic_rmw("add", _pointer(context, builder, sig.args[0], *args[:2]), args[2], "seq_cst")
+            return builder.atomic_rmw("add", address_of(context, builder, sig.args[0], *args[:2]), args[2], "seq_cst")
 
         return types.int64(array, types.int64, types.int64), codegen
 
@@ -198,13 +190,13 @@ if JIT:
         """Read array[index] afresh, after everything that was written before it was set."""
 
         def codegen(context, builder, sig, args):
-            return builder.load_atomic(_pointer(context, builder, sig.args[0], *args), "acquire", 8)
+            return builder.load_atomic(address_of(context, builder, sig.args[0], *args), "acquire", 8)
 
         return types.int64(array, types.int64), codegen
 
     def _prefetch(level, context, builder, sig, args):
         i32, p8 = ir.IntType(32), ir.IntType(8).as_pointer()
-        pointer = builder.bitcast(_pointer(context, builder, sig.args[0], *args), p8)
+        pointer = builder.bitcast(address_of(context, builder, sig.args[0], *args), p8)
         signature = ir.FunctionType(ir.VoidType(), [p8, i32, i32, i32])
         function = builder.module.declare_intrinsic("llvm.prefetch", [p8], signature)
         builder.call(function, [pointer, i32(0), i32(level), i32(1)])
@@ -292,74 +284,17 @@ if JIT:
             return None
 
         def codegen(context, builder, sig, args):
-            pointer, lanes = _pointer(context, builder, sig.args[0], *args[:2]), 16
+            pointer, lanes = address_of(context, builder, sig.args[0], *args[:2]), 16
             kind = pointer.type.pointee
             vector = ir.VectorType(kind, lanes)
             entries = builder.load(
                 builder.bitcast(pointer, vector.as_pointer()), align=4 if kind == ir.FloatType() else 8
             )
-            everywhere = _everywhere(builder, args[2], vector)
+            everywhere = in_every_lane(builder, args[2], vector)
             below = builder.bitcast(builder.fcmp_ordered("<", entries, everywhere), ir.IntType(lanes))
             return builder.zext(builder.ctpop(below), ir.IntType(64))
 
         return types.int64(array, types.int64, array.dtype), codegen
-
-    @intrinsic
-    def left_mask(typing, column, rows, k, shift, bound):
-        """Bit i is set when column[rows[k + i]] + shift <= bound, in 8 bits, for 16 rows."""
-        if column.layout != "C" or rows.layout != "C":
-            return None
-
-        def codegen(context, builder, sig, args):
-            i8, i32, i64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
-            numbers, vector = _pointer(context, builder, sig.args[1], *args[1:3]), ir.VectorType(i8, LANES)
-            codes = ir.Constant(vector, ir.Undefined)
-            for lane in range(LANES):
-                row = builder.zext(builder.load(builder.gep(numbers, [i32(lane)])), i64)
-                code = builder.load(_pointer(context, builder, sig.args[0], args[0], row))
-                codes = builder.insert_element(codes, code, i32(lane))
-            shifted = builder.add(codes, _everywhere(builder, args[3], vector))
-            left = builder.icmp_unsigned("<=", shifted, _everywhere(builder, args[4], vector))
-            return builder.bitcast(left, ir.IntType(LANES))
-
-        return types.uint16(column, rows, types.uint64, types.uint8, types.uint8), codegen
-
-    @intrinsic
-    def store_chosen(typing, rows, k, mask, to, place):
-        """Those of rows[k : k + 16] whose bit is set in the mask, side by side to to[place:]; nothing else is touched.
-
-        For processors with AVX-512 alone, see COMPRESSES.
-        """
-        if rows.layout != "C" or to.layout != "C":
-            return None
-
-        def codegen(context, builder, sig, args):
-            lanes, i32 = ir.IntType(LANES), ir.IntType(32)
-            vector, flags = ir.VectorType(i32, LANES), ir.VectorType(ir.IntType(1), LANES)
-            source = builder.bitcast(_pointer(context, builder, sig.args[0], *args[:2]), vector.as_pointer())
-            target = builder.bitcast(_pointer(context, builder, sig.args[3], *args[3:]), vector.as_pointer())
-            some, zeros = builder.load(source, align=4), ir.Constant(vector, [0] * LANES)
-            compress = builder.module.declare_intrinsic(
-                "llvm.x86.avx512.mask.compress.v16i32", (), ir.FunctionType(vector, [vector, vector, flags])
-            )
-            chosen = builder.call(compress, [some, zeros, builder.bitcast(args[2], flags)])
-            count = builder.zext(builder.ctpop(args[2]), i32)
-            first = builder.trunc(builder.sub(builder.shl(i32(1), count), i32(1)), lanes)
-            signature = ir.FunctionType(ir.VoidType(), [vector, target.type, i32, flags])
-            store = builder.module.declare_intrinsic("llvm.masked.store.v16i32.p0", (), signature)
-            builder.call(store, [chosen, target, i32(4), builder.bitcast(first, flags)])
-            return context.get_dummy_value()
-
-        return types.void(rows, types.uint64, types.uint16, to, types.uint64), codegen
-
-    @intrinsic
-    def count_ones(typing, mask):
-        """How many bits of a mask are set."""
-
-        def codegen(context, builder, sig, args):
-            return builder.zext(builder.ctpop(args[0]), ir.IntType(64))
-
-        return types.uint64(types.uint16), codegen
 
     @intrinsic
     def add_four(typing, out, index, words, place):
@@ -371,7 +306,7 @@ if JIT:
         def codegen(context, builder, sig, args):
             vector = ir.VectorType(ir.IntType(64), 4).as_pointer()
             out, words = (
-                builder.bitcast(_pointer(context, builder, sig.args[k], *args[k : k + 2]), vector) for k in (0, 2)
+                builder.bitcast(address_of(context, builder, sig.args[k], *args[k : k + 2]), vector) for k in (0, 2)
             )
             builder.store(builder.add(builder.load(out, align=8), builder.load(words, align=8)), out, align=8)
             return context.get_dummy_value()
@@ -441,17 +376,6 @@ else:
 
     def count_below(array, index, value):
         return int((array[index : index + 16] < value).sum())
-
-    def left_mask(column, rows, k, shift, bound):
-        codes = column[rows[int(k) : int(k) + LANES]] + np.uint8(shift)
-        return np.uint16(np.dot(codes <= bound, 1 << np.arange(LANES)))
-
-    def store_chosen(rows, k, mask, to, place):
-        chosen = rows[int(k) : int(k) + LANES][(int(mask) >> np.arange(LANES)) & 1 == 1]
-        to[int(place) : int(place) + len(chosen)] = chosen
-
-    def count_ones(mask):
-        return np.uint64(int(mask).bit_count())
 
     def add_four(out, index, words, place):
         out[int(index) : int(index) + 4] += words[int(place) : int(place) + 4]

@@ -18,17 +18,8 @@ from __future__ import annotations
 import numpy as np
 
 from stagewise.kernels.bundles import test_of
-from stagewise.kernels.jit import (
-    COMPRESSES,
-    LANES,
-    count_ones,
-    device,
-    kernel,
-    left_mask,
-    merged,
-    never_inline,
-    store_chosen,
-)
+from stagewise.kernels.jit import device, kernel, merged, never_inline
+from stagewise.kernels.lanes import COMPRESSES, LANES, count_ones, left_mask, store_chosen
 
 __all__ = [
     "MISSING",

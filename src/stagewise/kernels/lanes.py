@@ -1,0 +1,90 @@
+"""Sixteen rows at a time: where the processor can move chosen lanes of a vector side by side."""
+
+from __future__ import annotations
+
+import numpy as np
+from llvmlite import binding, ir
+from numba import types
+from numba.extending import intrinsic
+
+from stagewise.kernels.jit import JIT, address_of, in_every_lane
+
+__all__ = ["COMPRESSES", "LANES", "count_ones", "left_mask", "store_chosen"]
+
+LANES = 16
+"""Rows that `left_mask` and `store_chosen` take at a time."""
+
+COMPRESSES = JIT and all(binding.get_host_cpu_features().get(name) for name in ("avx512f", "avx512bw", "avx512vl"))
+"""Whether the processor can move chosen lanes of a vector side by side."""
+
+if JIT:
+
+    @intrinsic
+    def left_mask(typing, column, rows, k, shift, bound):
+        """Bit i is set when column[rows[k + i]] + shift <= bound, in 8 bits, for 16 rows."""
+        if column.layout != "C" or rows.layout != "C":
+            return None
+
+        def codegen(context, builder, sig, args):
+            i8, i32, i64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
+            numbers, vector = address_of(context, builder, sig.args[1], *args[1:3]), ir.VectorType(i8, LANES)
+            codes = ir.Constant(vector, ir.Undefined)
+            for lane in range(LANES):
+                row = builder.zext(builder.load(builder.gep(numbers, [i32(lane)])), i64)
+                code = builder.load(address_of(context, builder, sig.args[0], args[0], row))
+                codes = builder.insert_element(codes, code, i32(lane))
+            shifted = builder.add(codes, in_every_lane(builder, args[3], vector))
+            left = builder.icmp_unsigned("<=", shifted, in_every_lane(builder, args[4], vector))
+            return builder.bitcast(left, ir.IntType(LANES))
+
+        return types.uint16(column, rows, types.uint64, types.uint8, types.uint8), codegen
+
+    @intrinsic
+    def store_chosen(typing, rows, k, mask, to, place):
+        """Those of rows[k : k + 16] whose bit is set in the mask, side by side to to[place:]; nothing else is touched.
+
+        For processors with AVX-512 alone, see COMPRESSES.
+        """
+        if rows.layout != "C" or to.layout != "C":
+            return None
+
+        def codegen(context, builder, sig, args):
+            lanes, i32 = ir.IntType(LANES), ir.IntType(32)
+            vector, flags = ir.VectorType(i32, LANES), ir.VectorType(ir.IntType(1), LANES)
+            source = builder.bitcast(address_of(context, builder, sig.args[0], *args[:2]), vector.as_pointer())
+            target = builder.bitcast(address_of(context, builder, sig.args[3], *args[3:]), vector.as_pointer())
+            some, zeros = builder.load(source, align=4), ir.Constant(vector, [0] * LANES)
+            compress = builder.module.declare_intrinsic(
+                "llvm.x86.avx512.mask.compress.v16i32", (), ir.FunctionType(vector, [vector, vector, flags])
+            )
+            chosen = builder.call(compress, [some, zeros, builder.bitcast(args[2], flags)])
+            count = builder.zext(builder.ctpop(args[2]), i32)
+            first = builder.trunc(builder.sub(builder.shl(i32(1), count), i32(1)), lanes)
+            signature = ir.FunctionType(ir.VoidType(), [vector, target.type, i32, flags])
+            store = builder.module.declare_intrinsic("llvm.masked.store.v16i32.p0", (), signature)
+            builder.call(store, [chosen, target, i32(4), builder.bitcast(first, flags)])
+            return context.get_dummy_value()
+
+        return types.void(rows, types.uint64, types.uint16, to, types.uint64), codegen
+
+    @intrinsic
+    def count_ones(typing, mask):
+        """How many bits of a mask are set."""
+
+        def codegen(context, builder, sig, args):
+            return builder.zext(builder.ctpop(args[0]), ir.IntType(64))
+
+        return types.uint64(types.uint16), codegen
+
+else:
+
+    def left_mask(column, rows, k, shift, bound):
+        codes = column[rows[int(k) : int(k) + LANES]] + np.uint8(shift)
+        return np.uint16(np.dot(codes <= bound, 1 << np.arange(LANES)))
+
+    def store_chosen(rows, k, mask, to, place):
+        chosen = rows[int(k) : int(k) + LANES][(int(mask) >> np.arange(LANES)) & 1 == 1]
+        to[int(place) : int(place) + len(chosen)] = chosen
+
+    def count_ones(mask):
+        return np.uint64(int(mask).bit_count())
