@@ -19,6 +19,21 @@ def goes_left(column, rows, k, shift, bound):
     return lanes.left_mask(column, rows, k, shift, bound)
 
 
+@compiled
+def run_goes_left(column, row, shift, bound):
+    return lanes.run_mask(column, row, shift, bound)
+
+
+@pytest.mark.nojit
+@pytest.mark.parametrize("shift, bound", [(0, 100), (200, 90)])
+def test_rows_that_follow_each_other_are_read_at_once(shift, bound):
+    column = np.random.default_rng(shift).integers(0, 256, 500).astype(np.uint8)
+    rows = np.arange(500, dtype=np.uint32)
+    for row in (0, 13, 484):
+        mask = run_goes_left(column, np.uint64(row), np.uint8(shift), np.uint8(bound))
+        assert mask == goes_left(column, rows, np.uint64(row), np.uint8(shift), np.uint8(bound))
+
+
 @pytest.mark.nojit
 @pytest.mark.parametrize("shift, bound", [(0, 0), (0, 100), (1, 101), (200, 90)])
 def test_left_mask(shift, bound):

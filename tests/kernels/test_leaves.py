@@ -89,6 +89,7 @@ def test_a_sum_has_no_order():
 @example("log_ratio", -1.0, 1e-30, 1.0, 3)
 @example("log_ratio", -1.0, 1e-10, 1.0, 3)  # log 10^10 is 23, which counts as 19
 @example("log_ratio", 1.0 - 2e-9, 1.0, 1.0, 3)
+@example("log_ratio", -1.0, 2.7557319223985893e-06, 1.0, 1)  # B, a millionth of A, is not lost in the sum
 @example("newton", 0.5, 0.0, 1.0, 3)
 def test_the_step_of_a_leaf(kind, grad, hess, power, count):
     if kind == "exponential":

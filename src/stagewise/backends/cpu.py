@@ -19,7 +19,7 @@ from stagewise.kernels.grow import DEADLINE, Shape, Work, extras_of, grow
 from stagewise.kernels.histogram import NO_ROOT, PITCH, Bins, Pools
 from stagewise.kernels.labels import MOST_LEAVES, label_all, label_and_sum
 from stagewise.kernels.leaves import add_leaves, leaf_quantiles, leaf_sums
-from stagewise.kernels.nodes import GRAD, Nodes
+from stagewise.kernels.nodes import GRAD, WHOLE, Nodes
 from stagewise.kernels.pairs import Update, quantize
 from stagewise.kernels.predict import add_tree_binned, label_binned
 from stagewise.kernels.reducer import ALONE, Reducer
@@ -123,7 +123,8 @@ class CpuBackend:
             split=np.zeros((2 * leaves - 1, N_FIELDS), np.int64),
             gain=np.zeros(2 * leaves - 1),
         )
-        self._rows = np.empty((2, self.n_rows), np.uint32)
+        self._rows = np.empty((3, self.n_rows), np.uint32)
+        self._laid_out = False  # whether line WHOLE is
         # unsigned: a signed index is checked for being negative, which doubles the time of the sums by label
         self.labels = np.empty(self.n_rows, np.uint16 if 2 * leaves < 2**16 else np.uint32)
         self._samples = SampleRoom(self.bins, self.labels[:0])
@@ -227,6 +228,8 @@ class CpuBackend:
         elif not self._in_order:  # sums do not depend on it, but kernels take rows to be ascending
             where = np.sort(where)
         nodes, shape = self._nodes, self._shape()
+        if len(where) == 0 and not self._laid_out:
+            self._rows[WHOLE], self._laid_out = np.arange(self.n_rows, dtype=np.uint32), True
         work = Work(
             self._rows, self._words, self._more_words, *self._scratch, self._free, self._room, self._heap,
             self.team.gate, labels, self.clock, root, sample,

@@ -36,6 +36,7 @@ from stagewise.kernels.nodes import (
     SLOT,
     START,
     STOP,
+    WHOLE,
     add_children,
     add_node,
     can_split,
@@ -97,7 +98,8 @@ class Shape(NamedTuple):
 class Work(NamedTuple):
     """Room for a tree's growth, made once for a whole fit."""
 
-    rows: np.ndarray  # uint32 (2, n_rows): row numbers; those of a node lie next to each other in line HOME
+    rows: np.ndarray  # uint32 (3, n_rows): row numbers; those of a node lie next to each other in line HOME, which is 0
+    # or 1; in line WHOLE all rows are, in their order, if a tree is grown on all of them
     words: np.ndarray  # int64 (n_rows): packed gradients
     more_words: np.ndarray  # int64 (n_rows or 1): hess words when they are not packed with the gradients
     gains: np.ndarray  # float64 (n_threads, 3, 256)
@@ -147,12 +149,11 @@ def columns_of(stride, tid, n_threads):
 
 @merged
 def begin(nodes, index, n_rows, work, tid, n_threads):
-    """Lay out the root's rows (all, or those of `index`) and clear the slots. True when called off."""
-    k0, k1 = share(0, n_rows, tid, n_threads)
-    own = work.rows[0, k0:k1]
-    some = index.shape[0] > 0
+    """Lay out the root's rows (those of `index`; all are laid out already) and clear the slots. True when called off."""
+    k0, k1 = share(0, index.shape[0], tid, n_threads)
+    own, given = work.rows[0, k0:k1], index[k0:k1]
     for k in range(k1 - k0):
-        own[k] = index[k0 + k] if some else k0 + k
+        own[k] = given[k]
     if tid == 0:
         for kind in range(2):
             for k in range(work.room[kind]):
@@ -160,6 +161,8 @@ def begin(nodes, index, n_rows, work, tid, n_threads):
             work.free[kind, work.free.shape[1] - 1] = work.room[kind]
         work.counts[0, 2] = 0
         add_node(nodes, np.int64(0), np.int64(0), n_rows, np.int64(0), np.int64(0), np.int64(0))
+        if index.shape[0] == 0:
+            nodes.state[0, HOME] = WHOLE
     return barrier(work.gate, n_threads)
 
 
@@ -167,7 +170,7 @@ def begin(nodes, index, n_rows, work, tid, n_threads):
 def partition_node(bins, nodes, node, work, tid, n_threads, extras):
     """Divide a node's rows by its split. True when called off."""
     s, e, home = nodes.state[node, START], nodes.state[node, STOP], nodes.state[node, HOME]
-    rows, to = work.rows[home], work.rows[1 - home]
+    rows, to = work.rows[home], work.rows[1 - (home & 1)]
     place, cut = nodes.split[node, COLUMN], nodes.split[node, BIN]
     shift = np.uint8(nodes.split[node, MISSING_LEFT] == 1)
     bound, off, by_set, sides = np.uint8(cut + shift), False, False, work.sides[tid]

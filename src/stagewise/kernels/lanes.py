@@ -9,7 +9,7 @@ from numba.extending import intrinsic
 
 from stagewise.kernels.jit import JIT, address_of, in_every_lane
 
-__all__ = ["COMPRESSES", "LANES", "count_ones", "left_mask", "store_chosen"]
+__all__ = ["COMPRESSES", "LANES", "count_ones", "left_mask", "run_mask", "store_chosen"]
 
 LANES = 16
 """Rows that `left_mask` and `store_chosen` take at a time."""
@@ -38,6 +38,21 @@ if JIT:
             return builder.bitcast(left, ir.IntType(LANES))
 
         return types.uint16(column, rows, types.uint64, types.uint8, types.uint8), codegen
+
+    @intrinsic
+    def run_mask(typing, column, row, shift, bound):
+        """The same for 16 rows that follow each other, from `row` on: their codes are one load."""
+        if column.layout != "C":
+            return None
+
+        def codegen(context, builder, sig, args):
+            vector = ir.VectorType(ir.IntType(8), LANES)
+            source = builder.bitcast(address_of(context, builder, sig.args[0], *args[:2]), vector.as_pointer())
+            shifted = builder.add(builder.load(source, align=1), in_every_lane(builder, args[2], vector))
+            left = builder.icmp_unsigned("<=", shifted, in_every_lane(builder, args[3], vector))
+            return builder.bitcast(left, ir.IntType(LANES))
+
+        return types.uint16(column, types.uint64, types.uint8, types.uint8), codegen
 
     @intrinsic
     def store_chosen(typing, rows, k, mask, to, place):
@@ -81,6 +96,9 @@ else:
     def left_mask(column, rows, k, shift, bound):
         codes = column[rows[int(k) : int(k) + LANES]] + np.uint8(shift)
         return np.uint16(np.dot(codes <= bound, 1 << np.arange(LANES)))
+
+    def run_mask(column, row, shift, bound):
+        return left_mask(column, np.arange(int(row), int(row) + LANES), 0, shift, bound)
 
     def store_chosen(rows, k, mask, to, place):
         chosen = rows[int(k) : int(k) + LANES][(int(mask) >> np.arange(LANES)) & 1 == 1]

@@ -13,14 +13,14 @@ from __future__ import annotations
 import numpy as np
 
 from stagewise.kernels.exact import exact_log, limbs_value
-from stagewise.kernels.jit import atomic_add, device, float_bits, from_bits, kernel
+from stagewise.kernels.jit import atomic_add, device, float_bits, from_bits, kernel, prefetch
 from stagewise.kernels.team import barrier, share
 
 __all__ = ["EXPONENTIAL", "LOG_RATIO", "NEWTON", "add_leaves", "leaf_quantiles", "leaf_sums", "select_quantile"]
 
 NEWTON, EXPONENTIAL, LOG_RATIO = 0, 1, 2
 
-_CHUNK = 1024
+_CHUNK = 256
 """Rows converted to integers at a time."""
 
 _ABSENT = 1e-9
@@ -51,7 +51,7 @@ def leaf_value(kind, power, grad, hess, count):
         value = 0.5 * exact_log(plus / minus)
     elif kind == LOG_RATIO:
         events = hess - (2.0 - power) * grad
-        expected = events + grad
+        expected = hess + (power - 1.0) * grad  # A + G, which would cancel where B is small
         if expected > 0.0 and events > _ABSENT * expected:
             value = exact_log(events / expected)
         else:
@@ -63,22 +63,47 @@ def leaf_value(kind, power, grad, hess, count):
 
 
 @device
-def add_fixed(values, labels, scale, fine, one, scratch, column, out):
-    """out[label, column] += the high limb of values * scale; with `fine` the low limb goes to column + 1.
+def high_limbs(values, scale, out):
+    """out = values * scale, the whole part."""
+    for i in range(values.shape[0]):
+        out[i] = np.int64(np.trunc(values[i] * scale))
 
-    The conversion is vectorised; the sum by label, which cannot be, is one add a row.
-    """
-    n = values.shape[0]
-    for i in range(n):
-        scratch[i] = np.int64(np.trunc(values[i] * scale))
-    for i in range(n):
-        out[labels[i], column] += scratch[i]
-    if fine:
-        for i in range(n):
-            v = values[i] * scale
-            scratch[i] = np.int64((v - np.trunc(v)) * one)
-        for i in range(n):
-            out[labels[i], column + 1] += scratch[i]
+
+@device
+def low_limbs(values, scale, one, out):
+    """out = what `high_limbs` leaves, in units of 1 / one."""
+    for i in range(values.shape[0]):
+        v = values[i] * scale
+        out[i] = np.int64((v - np.trunc(v)) * one)
+
+
+@device
+def add_by_label(labels, first, second, limb, out):
+    """Add two integers a row to its label's sums, two columns apart. This cannot be vectorised; both at once take less
+    time than one after the other, by a quarter with what is fetched ahead."""
+    for i in range(labels.shape[0]):
+        own = out[labels[i]]
+        own[limb] += first[i]
+        own[limb + 2] += second[i]
+
+
+@device
+def add_weights(labels, high, low, fine, out):
+    """The same for weights; their low limbs only when wanted."""
+    for i in range(labels.shape[0]):
+        own = out[labels[i]]
+        own[4] += high[i]
+        own[5] += low[i] if fine else np.int64(0)
+
+
+@device
+def fetch_rows(labels, grad, hess, a, b):
+    """Ask for rows a..b: the processor's own guesses end at each page, every 512 rows."""
+    for i in range(np.uint64(a), np.uint64(b), np.uint64(8)):
+        prefetch(grad, i)
+        prefetch(hess, i)
+    for i in range(np.uint64(a), np.uint64(b), np.uint64(16)):
+        prefetch(labels, i)
 
 
 @kernel(arrays=True)
@@ -90,14 +115,23 @@ def leaf_sums(tid, n_threads, gate, labels, counts, grad, hess, weight, units, b
     is scratch. `fine` adds the low limbs, for gradients so unequal that 42 bits below the largest are not enough.
     """
     one = np.float64(1 << bits)
-    k0, k1 = share(0, labels.shape[0], tid, n_threads)
-    scratch, own = np.empty(_CHUNK, np.int64), limbs[tid]
+    k0, k1 = share(0, min(labels.shape[0], grad.shape[0]), tid, n_threads)  # of a sample there may be more labels
+    scratch, own = np.empty((2, _CHUNK), np.int64), limbs[tid]
+    first, second = scratch[0], scratch[1]
     for a in range(k0, k1, _CHUNK):
         b = min(a + _CHUNK, k1)
-        add_fixed(grad[a:b], labels[a:b], one / units[0], fine, one, scratch, 0, own)
-        add_fixed(hess[a:b], labels[a:b], one / units[1], fine, one, scratch, 2, own)
+        fetch_rows(labels, grad, hess, b, min(b + _CHUNK, k1))
+        high_limbs(grad[a:b], one / units[0], first)
+        high_limbs(hess[a:b], one / units[1], second)
+        add_by_label(labels[a:b], first, second, 0, own)
+        if fine:
+            low_limbs(grad[a:b], one / units[0], one, first)
+            low_limbs(hess[a:b], one / units[1], one, second)
+            add_by_label(labels[a:b], first, second, 1, own)
         if weight.shape[0] > 0:
-            add_fixed(weight[a:b], labels[a:b], one / units[2], fine, one, scratch, 4, own)
+            high_limbs(weight[a:b], one / units[2], first)
+            low_limbs(weight[a:b], one / units[2], one, second)
+            add_weights(labels[a:b], first, second, fine, own)
     if barrier(gate, n_threads) or tid > 0:
         return
     for node in range(counts.shape[0]):

@@ -19,7 +19,7 @@ import numpy as np
 
 from stagewise.kernels.bundles import test_of
 from stagewise.kernels.jit import device, kernel, merged, never_inline
-from stagewise.kernels.lanes import COMPRESSES, LANES, count_ones, left_mask, store_chosen
+from stagewise.kernels.lanes import COMPRESSES, LANES, count_ones, left_mask, run_mask, store_chosen
 
 __all__ = [
     "MISSING",
@@ -43,11 +43,20 @@ _ALL = np.uint16((1 << LANES) - 1)
 if COMPRESSES:
 
     @merged
+    def is_run(rows, k, end):
+        """Whether no row is left out between rows[k] and rows[end - 1], as at the root (they are ascending)."""
+        return k < end and np.uint64(rows[end - np.uint64(1)]) - np.uint64(rows[k]) == end - np.uint64(1) - k
+
+    @merged
     def divide_lanes(column, shift, bound, rows, k, end, to, left, others, right):
         """Whole vectors of rows from rows[k] on, to to[left:] and others[right:]; k and left after them."""
         lanes = np.uint64(LANES)
+        run = is_run(rows, k, end)
         while k + lanes <= end:
-            mask = left_mask(column, rows, k, shift, bound)
+            if run:
+                mask = run_mask(column, rows[k], shift, bound)
+            else:
+                mask = left_mask(column, rows, k, shift, bound)
             n = count_ones(mask)
             store_chosen(rows, k, mask, to, left)
             store_chosen(rows, k, mask ^ _ALL, others, right)
@@ -60,9 +69,13 @@ if COMPRESSES:
     def divide_lanes_backward(column, shift, bound, rows, k, first, to, left, right):
         """The same for the rows before rows[k], to the places before to[left] and to[right]."""
         lanes = np.uint64(LANES)
+        run = is_run(rows, first, k)
         while k >= first + lanes:
             k -= lanes
-            mask = left_mask(column, rows, k, shift, bound)
+            if run:
+                mask = run_mask(column, rows[k], shift, bound)
+            else:
+                mask = left_mask(column, rows, k, shift, bound)
             n = count_ones(mask)
             left -= n
             right -= lanes - n
