@@ -149,7 +149,7 @@ def columns_of(stride, tid, n_threads):
 
 @merged
 def begin(nodes, index, n_rows, work, tid, n_threads):
-    """Lay out the root's rows (those of `index`; all are laid out already) and clear the slots. True when called off."""
+    """Lay out the rows of `index` (all rows are laid out already) and clear the slots. True when called off."""
     k0, k1 = share(0, index.shape[0], tid, n_threads)
     own, given = work.rows[0, k0:k1], index[k0:k1]
     for k in range(k1 - k0):
