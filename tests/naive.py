@@ -151,14 +151,14 @@ def exponential_pairs(y: np.ndarray, f: np.ndarray, weight: np.ndarray, option: 
 
 
 def multiclass_pairs(y: np.ndarray, f: np.ndarray, weight: np.ndarray, option: float) -> Losses:
-    """-log p_y with p = softmax of f (K, n); hess is K/(K - 1) times p(1 - p) (Friedman 2001, Algorithm 6)."""
+    """-log p_y with p = softmax of f (K, n); hess is `option` times p(1 - p), K/(K - 1) in Friedman's Algorithm 6."""
     classes = len(f)
     p = special.softmax(f, axis=0)
     others = np.array([np.delete(p, k, axis=0).sum(axis=0) for k in range(classes)])  # 1 - p without cancellation
     happened = np.arange(classes)[:, None] == y
     value = special.logsumexp(f, axis=0) - f[y.astype(int), np.arange(len(y))]
     w = weight if len(weight) else np.ones(len(y))
-    return Losses(np.where(happened, -others, p) * w, p * others * classes / (classes - 1) * w, value * w)
+    return Losses(np.where(happened, -others, p) * w, p * others * option * w, value * w)
 
 
 def sigmoid(raw: np.ndarray, factor: float) -> np.ndarray:
