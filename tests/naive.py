@@ -927,6 +927,7 @@ TWINS: dict[str, Callable[..., Any]] = {
     "leaves.add_leaves": add_leaves,
     "leaves.leaf_quantiles": leaf_quantiles,
     "leaves.leaf_sums": leaf_sums,
+    "coded.predict_coded": predict,
     "lookups.fill_lookups": predict,
     "lookups.walk_sets": tree_leaves,
     "pairs.absolute_error_pairs": absolute_error_pairs,

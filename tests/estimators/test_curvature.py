@@ -106,9 +106,11 @@ def test_files_keep_it(curvature):
 def test_files_say_nothing_of_the_usual_one():
     """So an older version of the library reads such a model."""
     X, y = make(3)
-    bare = GradientBoostingClassifier(n_estimators=2).fit(X, y).model_
-    assert b"curvature" not in dumps(bare)
-    assert b"curvature" in dumps(GradientBoostingClassifier(n_estimators=2, multiclass_curvature="bound").fit(X, y).model_)
+    usual, bound = (
+        GradientBoostingClassifier(n_estimators=2, multiclass_curvature=own) for own in ("friedman", "bound")
+    )
+    assert b"curvature" not in dumps(usual.fit(X, y).model_)
+    assert b"curvature" in dumps(bound.fit(X, y).model_)
 
 
 @every_curvature

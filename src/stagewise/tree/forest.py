@@ -8,9 +8,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from stagewise.kernels.coded import Coded, predict_coded
 from stagewise.kernels.lookups import Lookups, Sets, fill_lookups, walk_sets
 from stagewise.kernels.predict import (
     BLOCK,
+    STRIDE,
     TESTS,
     Levels,
     Masks,
@@ -36,7 +38,13 @@ _MOST_LEVELS = 10
 """Depth up to which a symmetric tree's leaf values are kept as a table of 2**depth entries."""
 
 _ROWS_A_THREAD = 2_000_000
-"""Row × tree steps that are worth a thread."""
+"""Row × tree steps that are worth a thread. Laying out two values of a row takes as long as one of them."""
+
+_MOST_CUTS = 254
+"""Thresholds of a column up to which its values have codes; models that need more are walked on their values."""
+
+_CODED_BYTES = 1 << 14
+"""Codes of a block of rows: half of the first-level cache, beside the nodes of a tree."""
 
 _MOST_ENTRIES = 1 << 23
 """Entries of all tables of sets: 32 or 64 MB. Models that need more are walked."""
@@ -49,6 +57,7 @@ class Forest:
     walks: Walks
     masks: Masks | None  # None when a tree has more than 64 leaves, or sets would need too large tables
     levels: Levels | None  # None when a tree is not symmetric
+    coded: Coded | None  # for trees of more than 64 leaves, without sets; None when there are too many thresholds
 
     @classmethod
     def of(cls, trees: Sequence[Tree], outputs: Sequence[int]) -> Forest:
@@ -79,11 +88,14 @@ class Forest:
         n_leaves = np.add.reduceat(leaf.astype(np.int64), start[:-1]) if len(trees) else np.empty(0, np.int64)
         lookups = _lookups(walks)
         if len(trees) == 0 or lookups is None:
-            return cls(walks, None, None)
+            return cls(walks, None, None, None)
+        used = np.unique(walks.feature[~leaf]).astype(np.int64)
         shallow = depth.max() <= _MOST_LEVELS
-        levels = _levels(walks, joined["depth"].astype(np.int64), lookups) if shallow else None
+        levels = _levels(walks, joined["depth"].astype(np.int64), lookups, used) if shallow else None
         few = n_leaves.max() <= 64
-        return cls(walks, _masks(walks, n_leaves, lookups) if few and levels is None else None, levels)
+        masks = _masks(walks, n_leaves, lookups, used) if few and levels is None else None
+        plain = masks is None and levels is None and not len(walks.sets.subset)
+        return cls(walks, masks, levels, _coded(walks, np.flatnonzero(~leaf), used) if plain else None)
 
     @property
     def n_trees(self) -> int:
@@ -92,16 +104,26 @@ class Forest:
     def add(self, X: np.ndarray, out: np.ndarray, first: int = 0, last: int | None = None, n_threads: int = 1) -> None:
         """out[output, row] += the trees first..last, for a row-major float matrix X; out is float64 (n_outputs, n)."""
         last = self.n_trees if last is None else last
-        n = X.shape[0]
-        threads = max(1, min(n_threads, n * (last - first) // _ROWS_A_THREAD, n // BLOCK))
+        n, layout = X.shape[0], self.levels or self.masks or self.coded
+        n_used = 0 if layout is None else len(layout.used)
+        threads = max(1, min(n_threads, n * (last - first + n_used // 2) // _ROWS_A_THREAD, n // BLOCK))
+        # a value's code takes about as long as what it saves in one tree
+        few = n < _FEW_ROWS or (layout is self.coded and last - first < n_used)
         with Team(threads) as team:
-            if n < _FEW_ROWS or (self.masks is None and self.levels is None):
+            if few or layout is None:
                 if len(self.walks.sets.subset):
                     team.run(walk_sets, X, self.walks, first, last, np.empty((0, 0), np.int64), out)
                 else:
                     team.run(predict_walks, X, self.walks, first, last, out)
                 return
-            columns = np.zeros((team.n_threads, 2, X.shape[1], BLOCK), X.dtype)
+            if isinstance(layout, Coded):
+                stride = 2 * n_used
+                rows = max(8, min(BLOCK, _CODED_BYTES // stride // 8 * 8))
+                scratch = np.zeros((team.n_threads, rows, stride), np.uint8)
+                coded = layout._replace(cuts=_rounded(layout.cuts, X.dtype))
+                team.run(predict_coded, X, coded, first, last, scratch, out)
+                return
+            columns = np.zeros((team.n_threads, 2, X.shape[1], STRIDE), X.dtype)
             if self.levels is not None:
                 codes, words = _scratch(team.n_threads, self.levels.lookups, np.uint32)
                 team.run(predict_levels, X, _as(self.levels, X.dtype), first, last, columns, codes, words, out)
@@ -179,7 +201,7 @@ def _tables(walks: Walks, right: np.ndarray, lookups: Lookups) -> Lookups:
     return own
 
 
-def _levels(walks: Walks, node_depth: np.ndarray, lookups: Lookups) -> Levels | None:
+def _levels(walks: Walks, node_depth: np.ndarray, lookups: Lookups, used: np.ndarray) -> Levels | None:
     """Tests by level, or None when some tree is not symmetric."""
     n_trees, total = len(walks.depth), int(walks.depth.sum())
     levels = Levels(
@@ -191,6 +213,7 @@ def _levels(walks: Walks, node_depth: np.ndarray, lookups: Lookups) -> Levels | 
         value_start=np.empty(n_trees, np.int64),
         output=np.empty(n_trees, np.int64),
         lookups=lookups,
+        used=used,
     )
     right = np.zeros(len(walks.left), np.uint64)
     if not level_tables(walks, node_depth, levels, right):
@@ -200,16 +223,36 @@ def _levels(walks: Walks, node_depth: np.ndarray, lookups: Lookups) -> Levels | 
 
 
 def _as(layout: Layout, dtype: np.dtype[Any]) -> Layout:
-    """Thresholds of the values' own type. Rounded down to float32 they divide float32 values as they did before."""
+    """A layout with thresholds of the values' own type."""
+    return layout._replace(threshold=_rounded(layout.threshold, dtype))
+
+
+def _rounded(thresholds: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
+    """Rounded down to float32 they divide float32 values as they did before."""
     if dtype == np.float64:
-        return layout
+        return thresholds
     with np.errstate(over="ignore"):  # 1e300 becomes infinity, and the number below it
-        near = layout.threshold.astype(np.float32)
-    above = near.astype(np.float64) > layout.threshold
-    return layout._replace(threshold=np.where(above, np.nextafter(near, np.float32(-np.inf)), near))
+        near = thresholds.astype(np.float32)
+    above = near.astype(np.float64) > thresholds
+    return np.where(above, np.nextafter(near, np.float32(-np.inf)), near)
 
 
-def _masks(walks: Walks, n_leaves: np.ndarray, lookups: Lookups) -> Masks:
+def _coded(walks: Walks, inner: np.ndarray, used: np.ndarray) -> Coded | None:
+    """Trees on codes; None when a column has too many thresholds. inner: the nodes that split."""
+    place, bound = np.searchsorted(used, walks.feature[inner]), np.empty(len(inner), np.int64)
+    cuts = np.full((len(used), 256), np.inf)
+    for j, own in enumerate(np.split(np.argsort(place, kind="stable"), np.cumsum(np.bincount(place))[:-1])):
+        found, bound[own] = np.unique(walks.threshold[inner[own]], return_inverse=True)
+        if len(found) > _MOST_CUTS:
+            return None
+        cuts[j, : len(found)] = found
+    left, side = walks.left.astype(np.uint64) << np.uint64(32), walks.missing_left[inner].astype(np.int64)
+    node = left | np.uint64(255 << 24)  # a leaf: no code is larger
+    node[inner] = left[inner] | ((bound + side) << 24 | (2 * place + side)).astype(np.uint64)
+    return Coded(node, cuts, used, walks.value, walks.start, walks.output)
+
+
+def _masks(walks: Walks, n_leaves: np.ndarray, lookups: Lookups, used: np.ndarray) -> Masks:
     n_trees, n_nodes, total = len(n_leaves), len(walks.left), int(n_leaves.sum())
     n_tests = int(np.maximum(TESTS, -(-(n_leaves - 1) // TESTS) * TESTS).sum())
     masks = Masks(
@@ -221,6 +264,7 @@ def _masks(walks: Walks, n_leaves: np.ndarray, lookups: Lookups) -> Masks:
         value_start=np.empty(n_trees, np.int64),
         output=np.empty(n_trees, np.int64),
         lookups=lookups,
+        used=used,
     )
     right = np.zeros(n_nodes, np.uint64)
     leaf_masks(walks, np.empty(n_nodes, np.int64), masks, np.empty(n_nodes, np.int64), right)
