@@ -408,6 +408,21 @@ def predict(trees: Sequence[Any], outputs: Sequence[int], X: np.ndarray, out: np
     return out
 
 
+def leaf_spans(tree: Any) -> list[tuple[int, int]]:
+    """The leaves below each node, numbered from left to right: the first, and the one after the last."""
+    spans = [(0, 0)] * len(tree.left)
+
+    def visit(node: int, first: int) -> int:
+        last = first + 1
+        if tree.left[node] >= 0:
+            last = visit(tree.left[node] + 1, visit(tree.left[node], first))
+        spans[node] = (first, last)
+        return last
+
+    visit(0, 0)
+    return spans
+
+
 def leaf_masks(tree: Any) -> tuple[list[int], list[tuple[int, int, float, int]]]:
     """The leaves from left to right, and of every inner node (missing left, column, threshold, leaves kept on failure).
 
@@ -928,6 +943,8 @@ TWINS: dict[str, Callable[..., Any]] = {
     "leaves.leaf_quantiles": leaf_quantiles,
     "leaves.leaf_sums": leaf_sums,
     "coded.predict_coded": predict,
+    "octets.leaf_spans": leaf_spans,
+    "octets.predict_octets": predict,
     "lookups.fill_lookups": predict,
     "lookups.walk_sets": tree_leaves,
     "pairs.absolute_error_pairs": absolute_error_pairs,

@@ -18,12 +18,13 @@ from stagewise.backends import cpu
 from stagewise.backends.cpu import CpuBackend
 from stagewise.boosting.pairs import NO_UPDATE
 from stagewise.kernels.bundles import NO_BUNDLES
-from stagewise.kernels.coded import Coded, predict_coded
+from stagewise.kernels.coded import predict_coded
 from stagewise.kernels.exact import Packing, limb_bits, limbs_total, power_above
 from stagewise.kernels.histogram import NO_ROOT, PITCH, Bins, histogram_of_rows
 from stagewise.kernels.jit import JIT
 from stagewise.kernels.leaves import EXPONENTIAL, LOG_RATIO, NEWTON, leaf_quantiles, leaf_sums
 from stagewise.kernels.lookups import walk_sets
+from stagewise.kernels.octets import OCTET_ROWS, predict_octets
 from stagewise.kernels.pairs import CHUNK, Update, quantize
 from stagewise.kernels.partition import partition_rows, partition_sides
 from stagewise.kernels.predict import (
@@ -49,7 +50,8 @@ from stagewise.kernels.split import (
 from stagewise.kernels.team import Team
 from stagewise.losses.regression import SquaredError
 from stagewise.params import TreeParams
-from stagewise.tree.forest import Forest, _coded, _lookups, _masks, _rounded, _scratch
+from stagewise.tree.coding import coded, coding, octets
+from stagewise.tree.forest import Forest, _lookups, _masks, _rounded, _scratch
 from stagewise.tree.forest import _as as in_dtype_of
 from stagewise.tree.tree import Tree
 
@@ -373,20 +375,21 @@ def inner_of(walks: Walks) -> np.ndarray:
     return np.flatnonzero(walks.left != np.arange(sizes.sum()) - np.repeat(walks.start[:-1], sizes))
 
 
-def coded_of(walks: Walks) -> Coded | None:
-    """Trees on codes, also those that a forest would rather predict by masks; None with sets, or too many cuts."""
+def on_codes(walks: Walks) -> dict[str, Any]:
+    """Trees on codes, also those that a forest would rather predict by masks; none with sets, or too many cuts."""
     inner = inner_of(walks)
-    if len(walks.sets.subset) or not len(inner):
-        return None
-    return _coded(walks, inner, np.unique(walks.feature[inner]).astype(np.int64))
+    codes = coding(walks, inner, np.unique(walks.feature[inner]).astype(np.int64)) if len(inner) else None
+    if len(walks.sets.subset) or codes is None:
+        return {}
+    n_leaves = (np.diff(walks.start) + 1) // 2
+    return {"coded": coded(walks, codes), "octets": octets(walks, codes, n_leaves)}
 
 
 def layouts_of(trees: Sequence[Tree], outputs: Sequence[int]) -> dict[str, Any]:
     """Every layout that can predict these trees, by name."""
     forest = Forest.of(trees, outputs)
     layouts = {"walks": forest.walks, "masks": masks_of(trees, outputs), "levels": forest.levels}
-    layouts["coded"] = coded_of(forest.walks)
-    return {name: layout for name, layout in layouts.items() if layout is not None}
+    return {name: layout for name, layout in layouts.items() if layout is not None} | on_codes(forest.walks)
 
 
 def predict_by(method: str, layout: Any, X: np.ndarray, out: np.ndarray, n_threads: int, first: int, last: int) -> None:
@@ -399,8 +402,14 @@ def predict_by(method: str, layout: Any, X: np.ndarray, out: np.ndarray, n_threa
         return
     if method == "coded":
         scratch = np.zeros((n_threads, 16, max(1, 2 * len(layout.used))), np.uint8)
-        coded = layout._replace(cuts=_rounded(layout.cuts, X.dtype))
-        run(n_threads, predict_coded, X, coded, first, last, scratch, out)
+        layout = layout._replace(cuts=_rounded(layout.cuts, X.dtype))
+        run(n_threads, predict_coded, X, layout, first, last, scratch, out)
+        return
+    if method == "octets":
+        scratch = np.zeros((n_threads, 2, len(layout.used), OCTET_ROWS), np.uint8)
+        layout = layout._replace(cuts=_rounded(layout.cuts, X.dtype))
+        words = np.zeros((n_threads, 3, OCTET_ROWS), np.uint8)
+        run(n_threads, predict_octets, X, layout, first, last, scratch, words, out)
         return
     columns = np.zeros((n_threads, 2, X.shape[1], STRIDE), X.dtype)
     codes, words = _scratch(n_threads, layout.lookups, layout.keep.dtype if method == "masks" else np.uint32)

@@ -1,11 +1,11 @@
-"""Prediction by trees of more than 64 leaves: rows are binned by the trees' own thresholds, then walk on their codes.
+"""Prediction by trees of more than 512 leaves: rows are binned by the trees' own thresholds, then walk on their codes.
 
 The code of a value is the number of thresholds of its column below it, so `value <= threshold` is `code <= number of
 the threshold`. A row is then a few bytes and a node is one word, where a walk on values reads five arrays: 100,000 rows
 of 28 columns through 100 trees of 255 leaves take a third of the time, the binning included. The leaves are the same.
 
-Every code stands twice in its row: as it is, with 255 for a missing value, and one higher (modulo 256), with 0 for it.
-A node whose missing values go left reads the second, so every test is `code > bound`.
+Every code stands twice in its row: with 255 for a missing value, and with 0 for it. A node whose missing values go left
+reads the second, so every test is `code > bound`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 
 from stagewise.kernels.binning import code_of, every_sixteenth
 from stagewise.kernels.jit import device, kernel, piece
+from stagewise.kernels.partition import MISSING
 from stagewise.kernels.team import share
 
 __all__ = ["CODED_ROWS", "Coded", "predict_coded"]
@@ -52,7 +53,7 @@ def code_block(X, a, n, coded, stride, coarse, codes):
         for r in range(n):
             code = code_of(X[a + r, column], coarse, own)
             codes[r * stride + 2 * j] = code
-            codes[r * stride + 2 * j + 1] = (code + 1) & 255
+            codes[r * stride + 2 * j + 1] = code if code != MISSING else np.int64(0)
 
 
 @kernel(arrays=True)

@@ -10,6 +10,7 @@ import numpy as np
 
 from stagewise.kernels.coded import Coded, predict_coded
 from stagewise.kernels.lookups import Lookups, Sets, fill_lookups, walk_sets
+from stagewise.kernels.octets import OCTET_ROWS, Octets, predict_octets
 from stagewise.kernels.predict import (
     BLOCK,
     STRIDE,
@@ -25,6 +26,7 @@ from stagewise.kernels.predict import (
     tree_leaves,
 )
 from stagewise.kernels.team import Team
+from stagewise.tree.coding import MOST_BYTES, coded, coding, octets
 from stagewise.tree.tree import Tree
 
 __all__ = ["Forest"]
@@ -40,9 +42,6 @@ _MOST_LEVELS = 10
 _ROWS_A_THREAD = 2_000_000
 """Row × tree steps that are worth a thread. Laying out two values of a row takes as long as one of them."""
 
-_MOST_CUTS = 254
-"""Thresholds of a column up to which its values have codes; models that need more are walked on their values."""
-
 _CODED_BYTES = 1 << 14
 """Codes of a block of rows: half of the first-level cache, beside the nodes of a tree."""
 
@@ -57,7 +56,7 @@ class Forest:
     walks: Walks
     masks: Masks | None  # None when a tree has more than 64 leaves, or sets would need too large tables
     levels: Levels | None  # None when a tree is not symmetric
-    coded: Coded | None  # for trees of more than 64 leaves, without sets; None when there are too many thresholds
+    on_codes: Octets | Coded | None  # for larger trees without sets; None when a column has too many thresholds
 
     @classmethod
     def of(cls, trees: Sequence[Tree], outputs: Sequence[int]) -> Forest:
@@ -94,8 +93,13 @@ class Forest:
         levels = _levels(walks, joined["depth"].astype(np.int64), lookups, used) if shallow else None
         few = n_leaves.max() <= 64
         masks = _masks(walks, n_leaves, lookups, used) if few and levels is None else None
-        plain = masks is None and levels is None and not len(walks.sets.subset)
-        return cls(walks, masks, levels, _coded(walks, np.flatnonzero(~leaf), used) if plain else None)
+        if masks is not None or levels is not None or len(walks.sets.subset):
+            return cls(walks, masks, levels, None)
+        codes = coding(walks, np.flatnonzero(~leaf), used)
+        if codes is None:
+            return cls(walks, None, None, None)
+        by_bytes = n_leaves.max() <= 8 * MOST_BYTES
+        return cls(walks, None, None, octets(walks, codes, n_leaves) if by_bytes else coded(walks, codes))
 
     @property
     def n_trees(self) -> int:
@@ -104,11 +108,12 @@ class Forest:
     def add(self, X: np.ndarray, out: np.ndarray, first: int = 0, last: int | None = None, n_threads: int = 1) -> None:
         """out[output, row] += the trees first..last, for a row-major float matrix X; out is float64 (n_outputs, n)."""
         last = self.n_trees if last is None else last
-        n, layout = X.shape[0], self.levels or self.masks or self.coded
+        n, layout = X.shape[0], self.levels or self.masks or self.on_codes
         n_used = 0 if layout is None else len(layout.used)
         threads = max(1, min(n_threads, n * (last - first + n_used // 2) // _ROWS_A_THREAD, n // BLOCK))
-        # a value's code takes about as long as what it saves in one tree
-        few = n < _FEW_ROWS or (layout is self.coded and last - first < n_used)
+        # a value's code takes about as long as what it saves in one tree; and a block of rows is worked on as a whole
+        few = n < _FEW_ROWS or (layout is self.on_codes and last - first < n_used)
+        few |= isinstance(layout, Octets) and n < OCTET_ROWS // 4
         with Team(threads) as team:
             if few or layout is None:
                 if len(self.walks.sets.subset):
@@ -116,12 +121,15 @@ class Forest:
                 else:
                     team.run(predict_walks, X, self.walks, first, last, out)
                 return
+            if isinstance(layout, Octets):
+                codes = np.zeros((team.n_threads, 2, n_used, OCTET_ROWS), np.uint8)
+                words, cuts = np.zeros((team.n_threads, 3, OCTET_ROWS), np.uint8), _rounded(layout.cuts, X.dtype)
+                team.run(predict_octets, X, layout._replace(cuts=cuts), first, last, codes, words, out)
+                return
             if isinstance(layout, Coded):
-                stride = 2 * n_used
-                rows = max(8, min(BLOCK, _CODED_BYTES // stride // 8 * 8))
-                scratch = np.zeros((team.n_threads, rows, stride), np.uint8)
-                coded = layout._replace(cuts=_rounded(layout.cuts, X.dtype))
-                team.run(predict_coded, X, coded, first, last, scratch, out)
+                rows = max(8, min(BLOCK, _CODED_BYTES // (2 * n_used) // 8 * 8))
+                codes, cuts = np.zeros((team.n_threads, rows, 2 * n_used), np.uint8), _rounded(layout.cuts, X.dtype)
+                team.run(predict_coded, X, layout._replace(cuts=cuts), first, last, codes, out)
                 return
             columns = np.zeros((team.n_threads, 2, X.shape[1], STRIDE), X.dtype)
             if self.levels is not None:
@@ -235,21 +243,6 @@ def _rounded(thresholds: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
         near = thresholds.astype(np.float32)
     above = near.astype(np.float64) > thresholds
     return np.where(above, np.nextafter(near, np.float32(-np.inf)), near)
-
-
-def _coded(walks: Walks, inner: np.ndarray, used: np.ndarray) -> Coded | None:
-    """Trees on codes; None when a column has too many thresholds. inner: the nodes that split."""
-    place, bound = np.searchsorted(used, walks.feature[inner]), np.empty(len(inner), np.int64)
-    cuts = np.full((len(used), 256), np.inf)
-    for j, own in enumerate(np.split(np.argsort(place, kind="stable"), np.cumsum(np.bincount(place))[:-1])):
-        found, bound[own] = np.unique(walks.threshold[inner[own]], return_inverse=True)
-        if len(found) > _MOST_CUTS:
-            return None
-        cuts[j, : len(found)] = found
-    left, side = walks.left.astype(np.uint64) << np.uint64(32), walks.missing_left[inner].astype(np.int64)
-    node = left | np.uint64(255 << 24)  # a leaf: no code is larger
-    node[inner] = left[inner] | ((bound + side) << 24 | (2 * place + side)).astype(np.uint64)
-    return Coded(node, cuts, used, walks.value, walks.start, walks.output)
 
 
 def _masks(walks: Walks, n_leaves: np.ndarray, lookups: Lookups, used: np.ndarray) -> Masks:
