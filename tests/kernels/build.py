@@ -52,7 +52,7 @@ from stagewise.losses.regression import SquaredError
 from stagewise.params import TreeParams
 from stagewise.tree.coding import coded, coding, octets
 from stagewise.tree.forest import Forest, _lookups, _masks, _rounded, _scratch
-from stagewise.tree.forest import _as as in_dtype_of
+from stagewise.tree.forest import _as as as_for
 from stagewise.tree.tree import Tree
 
 every_team = pytest.mark.parametrize("n_threads", [1, 2, 3, 8])
@@ -414,7 +414,7 @@ def predict_by(method: str, layout: Any, X: np.ndarray, out: np.ndarray, n_threa
     columns = np.zeros((n_threads, 2, X.shape[1], STRIDE), X.dtype)
     codes, words = _scratch(n_threads, layout.lookups, layout.keep.dtype if method == "masks" else np.uint32)
     kernel = predict_masks if method == "masks" else predict_levels
-    run(n_threads, kernel, X, in_dtype_of(layout, X.dtype), first, last, columns, codes, words, out)
+    run(n_threads, kernel, X, as_for(layout, X), first, last, columns, codes, words, out)
 
 
 # --- growth ----------------------------------------------------------------------------------------------------------
