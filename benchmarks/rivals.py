@@ -20,6 +20,7 @@ the others do: all rows, no noise, one Newton step, and it need not evaluate the
 It starts from the mean for squared error and two classes; counts get their mean as a baseline, K classes start from 0.
 XGBoost and LightGBM add a safeguard to the Poisson step (max_delta_step 0.7) that the others do not have.
 For K classes second derivatives differ by constant factors: LightGBM and we K/(K-1), XGBoost 2, scikit-learn 1.
+CatBoost's order of leaves is its own, and so is its min_data_in_leaf. parts/draws.py compares like with like.
 """
 
 from __future__ import annotations

@@ -161,7 +161,8 @@ def _verdict(result: Mapping[str, Any]) -> list[str]:
     ]
     if "loss_gap" in result:
         gap = result["loss_gap"]
-        lines.append(f"  our loss against the best leafwise peer's: {100 * gap['gap']:+.2f} % ({gap['best_peer']})")
+        against = f"{100 * gap['gap']:+.2f} % ({gap['best_peer']})"
+        lines.append(f"  our loss against the best leafwise peer's, one draw (see `draws`): {against}")
     if "memory_ratio" in result:
         least = result["memory_ratio"]
         lines.append(f"  least memory of a peer ÷ ours: {least['ratio']:.2f} ({RIVALS[least['least_peer']].title})")

@@ -151,14 +151,14 @@ def exponential_pairs(y: np.ndarray, f: np.ndarray, weight: np.ndarray, option: 
 
 
 def multiclass_pairs(y: np.ndarray, f: np.ndarray, weight: np.ndarray, option: float) -> Losses:
-    """-log p_y with p = softmax of f (K, n); hess is K/(K - 1) times p(1 - p) (Friedman 2001, Algorithm 6)."""
+    """-log p_y with p = softmax of f (K, n); hess is `option` times p(1 - p), K/(K - 1) in Friedman's Algorithm 6."""
     classes = len(f)
     p = special.softmax(f, axis=0)
     others = np.array([np.delete(p, k, axis=0).sum(axis=0) for k in range(classes)])  # 1 - p without cancellation
     happened = np.arange(classes)[:, None] == y
     value = special.logsumexp(f, axis=0) - f[y.astype(int), np.arange(len(y))]
     w = weight if len(weight) else np.ones(len(y))
-    return Losses(np.where(happened, -others, p) * w, p * others * classes / (classes - 1) * w, value * w)
+    return Losses(np.where(happened, -others, p) * w, p * others * option * w, value * w)
 
 
 def sigmoid(raw: np.ndarray, factor: float) -> np.ndarray:
@@ -406,6 +406,21 @@ def predict(trees: Sequence[Any], outputs: Sequence[int], X: np.ndarray, out: np
         for tree, output in zip(trees, outputs, strict=True):
             out[output, i] += tree.value[leaf_of_values(tree, row)]
     return out
+
+
+def leaf_spans(tree: Any) -> list[tuple[int, int]]:
+    """The leaves below each node, numbered from left to right: the first, and the one after the last."""
+    spans = [(0, 0)] * len(tree.left)
+
+    def visit(node: int, first: int) -> int:
+        last = first + 1
+        if tree.left[node] >= 0:
+            last = visit(tree.left[node] + 1, visit(tree.left[node], first))
+        spans[node] = (first, last)
+        return last
+
+    visit(0, 0)
+    return spans
 
 
 def leaf_masks(tree: Any) -> tuple[list[int], list[tuple[int, int, float, int]]]:
@@ -927,6 +942,9 @@ TWINS: dict[str, Callable[..., Any]] = {
     "leaves.add_leaves": add_leaves,
     "leaves.leaf_quantiles": leaf_quantiles,
     "leaves.leaf_sums": leaf_sums,
+    "coded.predict_coded": predict,
+    "octets.leaf_spans": leaf_spans,
+    "octets.predict_octets": predict,
     "lookups.fill_lookups": predict,
     "lookups.walk_sets": tree_leaves,
     "pairs.absolute_error_pairs": absolute_error_pairs,

@@ -19,7 +19,7 @@ PARTS = {
     "customloss": "log-loss written as a Loss of one's own against the built-in one",
     "inspection": "SHAP values, and dependence against scikit-learn's brute force",
     "quality": "held-out loss on real tables",
-    "draws": "held-out loss on workloads A to G, several draws of each",
+    "draws": "held-out loss on workloads A to H, several draws of each, against every peer that grows leaf by leaf",
     "categories": "held-out loss on real tables with categories, against LightGBM, XGBoost and CatBoost",
     "cluster": "two workers of one thread each against one process with two threads, and against others' Dask training",
     "adaboost": "AdaBoost of stumps against scikit-learn's, 100 k × 30, 400 rounds",

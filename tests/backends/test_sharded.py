@@ -35,6 +35,7 @@ CASES = {
     "very unequal": ("heavy", {}),
     "two classes": ("two", {}),
     "three classes": ("three", {}),
+    "the diagonal": ("three", {"multiclass_curvature": "diagonal"}),
     "exponential": ("two", {"loss": "exponential"}),
     "subsample": ("real", {"subsample": 0.3}),
     "trimming": ("two", {"influence_trimming": 0.1, "subsample": 0.5}),

@@ -49,6 +49,7 @@ CASES = {
     "one-sided": ("three", {"sampling": "goss", "learning_rate": 0.5}),
     "least variance": ("heavy", {"sampling": "mvs", "subsample": 0.3, "loss": "huber"}),
     "three classes": ("three", {"class_weight": "balanced", "early_stopping": True}),
+    "the diagonal": ("three", {"multiclass_curvature": "diagonal"}),
 }
 
 

@@ -338,6 +338,7 @@ OWN = {
     },
     C: {
         "influence_trimming": [-0.1, 1.0, 1.5, *NOT_NUMBERS],
+        "multiclass_curvature": ["newton", "Friedman", None, 1, True, ["diagonal"]],
         "loss": ["deviance", "squared_error", None, 3, object(), ["log_loss"]],
         "class_weight": ["even", 3, [1.0, 2.0], {0: "a", 1: "b"}, {5: 1.0}, {0: -1.0, 1: 1.0}, {0: np.nan, 1: 1.0}],
         "misclassification_cost": [

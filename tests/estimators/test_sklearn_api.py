@@ -63,7 +63,9 @@ def test_parameters_are_what_was_typed(estimator):
 def test_both_take_the_same_parameters_but_for_those_of_their_own():
     regressor, classifier = (set(estimator.get_params()) for estimator in ESTIMATORS)
     assert regressor - classifier == {"alpha", "tweedie_power"}
-    assert classifier - regressor == {"class_weight", "influence_trimming", "misclassification_cost"}
+    assert classifier - regressor == {
+        "class_weight", "influence_trimming", "misclassification_cost", "multiclass_curvature",
+    }  # fmt: skip
 
 
 def test_kinds_and_tags():

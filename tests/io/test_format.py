@@ -235,6 +235,8 @@ def test_tampered_trees_are_refused():
         ("model", {"loss": {"name": "MulticlassLogLoss", "args": {"n_classes": 10**9}}}),
         ("model", {"loss": {"name": "MulticlassLogLoss", "args": {"n_classes": "3"}}}),
         ("model", {"loss": {"name": "MulticlassLogLoss", "args": {}}}),
+        ("model", {"loss": {"name": "MulticlassLogLoss", "args": {"n_classes": 3, "curvature": "none"}}}),
+        ("model", {"loss": {"name": "MulticlassLogLoss", "args": {"n_classes": 3, "curvature": [1]}}}),
         ("model", {"loss": {"name": "os.system", "args": {}}}),
         ("model", {"loss": None}),
         ("stages", {"count": 10**9}),

@@ -18,16 +18,19 @@ from stagewise.backends import cpu
 from stagewise.backends.cpu import CpuBackend
 from stagewise.boosting.pairs import NO_UPDATE
 from stagewise.kernels.bundles import NO_BUNDLES
+from stagewise.kernels.coded import predict_coded
 from stagewise.kernels.exact import Packing, limb_bits, limbs_total, power_above
 from stagewise.kernels.histogram import NO_ROOT, PITCH, Bins, histogram_of_rows
 from stagewise.kernels.jit import JIT
 from stagewise.kernels.leaves import EXPONENTIAL, LOG_RATIO, NEWTON, leaf_quantiles, leaf_sums
 from stagewise.kernels.lookups import walk_sets
+from stagewise.kernels.octets import OCTET_ROWS, predict_octets
 from stagewise.kernels.pairs import CHUNK, Update, quantize
 from stagewise.kernels.partition import partition_rows, partition_sides
 from stagewise.kernels.predict import (
-    BLOCK,
+    STRIDE,
     Masks,
+    Walks,
     add_tree_binned,
     label_binned,
     predict_levels,
@@ -47,8 +50,9 @@ from stagewise.kernels.split import (
 from stagewise.kernels.team import Team
 from stagewise.losses.regression import SquaredError
 from stagewise.params import TreeParams
-from stagewise.tree.forest import Forest, _lookups, _masks, _scratch
-from stagewise.tree.forest import _as as in_dtype_of
+from stagewise.tree.coding import coded, coding, octets
+from stagewise.tree.forest import Forest, _lookups, _masks, _rounded, _scratch
+from stagewise.tree.forest import _as as as_for
 from stagewise.tree.tree import Tree
 
 every_team = pytest.mark.parametrize("n_threads", [1, 2, 3, 8])
@@ -360,14 +364,32 @@ def masks_of(trees: Sequence[Tree], outputs: Sequence[int]) -> Masks | None:
     n_leaves = np.array([len(tree.leaves) for tree in trees], np.int64)
     walks = Forest.of(trees, outputs).walks
     lookups = _lookups(walks)
-    return _masks(walks, n_leaves, lookups) if n_leaves.max() <= 64 and lookups is not None else None
+    if n_leaves.max() > 64 or lookups is None:
+        return None
+    return _masks(walks, n_leaves, lookups, np.unique(walks.feature[inner_of(walks)]).astype(np.int64))
+
+
+def inner_of(walks: Walks) -> np.ndarray:
+    """The nodes that split, counted through all trees."""
+    sizes = np.diff(walks.start)
+    return np.flatnonzero(walks.left != np.arange(sizes.sum()) - np.repeat(walks.start[:-1], sizes))
+
+
+def on_codes(walks: Walks) -> dict[str, Any]:
+    """Trees on codes, also those that a forest would rather predict by masks; none with sets, or too many cuts."""
+    inner = inner_of(walks)
+    codes = coding(walks, inner, np.unique(walks.feature[inner]).astype(np.int64)) if len(inner) else None
+    if len(walks.sets.subset) or codes is None:
+        return {}
+    n_leaves = (np.diff(walks.start) + 1) // 2
+    return {"coded": coded(walks, codes), "octets": octets(walks, codes, n_leaves)}
 
 
 def layouts_of(trees: Sequence[Tree], outputs: Sequence[int]) -> dict[str, Any]:
     """Every layout that can predict these trees, by name."""
     forest = Forest.of(trees, outputs)
     layouts = {"walks": forest.walks, "masks": masks_of(trees, outputs), "levels": forest.levels}
-    return {name: layout for name, layout in layouts.items() if layout is not None}
+    return {name: layout for name, layout in layouts.items() if layout is not None} | on_codes(forest.walks)
 
 
 def predict_by(method: str, layout: Any, X: np.ndarray, out: np.ndarray, n_threads: int, first: int, last: int) -> None:
@@ -378,10 +400,21 @@ def predict_by(method: str, layout: Any, X: np.ndarray, out: np.ndarray, n_threa
     if method == "walks":
         run(n_threads, predict_walks, X, layout, first, last, out)
         return
-    columns = np.zeros((n_threads, 2, X.shape[1], BLOCK), X.dtype)
+    if method == "coded":
+        scratch = np.zeros((n_threads, 16, max(1, 2 * len(layout.used))), np.uint8)
+        layout = layout._replace(cuts=_rounded(layout.cuts, X.dtype))
+        run(n_threads, predict_coded, X, layout, first, last, scratch, out)
+        return
+    if method == "octets":
+        scratch = np.zeros((n_threads, 2, len(layout.used), OCTET_ROWS), np.uint8)
+        layout = layout._replace(cuts=_rounded(layout.cuts, X.dtype))
+        words = np.zeros((n_threads, 3, OCTET_ROWS), np.uint8)
+        run(n_threads, predict_octets, X, layout, first, last, scratch, words, out)
+        return
+    columns = np.zeros((n_threads, 2, X.shape[1], STRIDE), X.dtype)
     codes, words = _scratch(n_threads, layout.lookups, layout.keep.dtype if method == "masks" else np.uint32)
     kernel = predict_masks if method == "masks" else predict_levels
-    run(n_threads, kernel, X, in_dtype_of(layout, X.dtype), first, last, columns, codes, words, out)
+    run(n_threads, kernel, X, as_for(layout, X), first, last, columns, codes, words, out)
 
 
 # --- growth ----------------------------------------------------------------------------------------------------------

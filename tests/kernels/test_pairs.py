@@ -113,8 +113,9 @@ def test_many_classes(classes, weighted):
     n = 40
     y, f = rng.integers(0, classes, n).astype(float), rng.normal(size=(classes, n)) * 3
     weight = rng.exponential(size=n) if weighted else NOTHING
-    got = evaluate(pairs.multiclass_pairs, y, f, weight)
-    beside(got, naive.multiclass_pairs(y, f, weight, 0.0))
+    for factor in (classes / (classes - 1), 1.0, 2.0):
+        got = evaluate(pairs.multiclass_pairs, y, f, weight, factor)
+        beside(got, naive.multiclass_pairs(y, f, weight, factor))
 
 
 @pytest.mark.nojit
@@ -123,7 +124,7 @@ def test_two_of_many_classes_are_two_classes():
     rng = np.random.default_rng(3)
     y, f = rng.integers(0, 2, 30).astype(float), rng.normal(size=30) * 2
     two = evaluate(pairs.log_loss_pairs, y, f)
-    many = evaluate(pairs.multiclass_pairs, y, np.vstack([np.zeros(30), f]))
+    many = evaluate(pairs.multiclass_pairs, y, np.vstack([np.zeros(30), f]), option=2.0)
     np.testing.assert_allclose(many.grad[1], two.grad, rtol=1e-13)
     np.testing.assert_allclose(many.hess[1], 2 * two.hess, rtol=1e-13)
     assert many.total == pytest.approx(two.total, rel=1e-13)
@@ -146,7 +147,7 @@ def test_far_from_the_target_everything_stays_finite(name, option, target):
 @pytest.mark.nojit
 def test_sure_classes_do_not_overflow():
     f = np.array([[800.0, 0.0, -800.0], [0.0, 800.0, 0.0], [-800.0, 0.0, 800.0]])
-    got = evaluate(pairs.multiclass_pairs, np.array([0.0, 1.0, 0.0]), f)
+    got = evaluate(pairs.multiclass_pairs, np.array([0.0, 1.0, 0.0]), f, option=1.5)
     np.testing.assert_allclose(got.grad, [[0, 0, -1], [0, 0, 0], [0, 0, 1]], atol=1e-300)
     np.testing.assert_allclose(got.hess, 0.0, atol=1e-300)
     assert got.total == pytest.approx(1600.0, rel=1e-13)
@@ -180,10 +181,10 @@ def test_threads_do_not_matter_for_many_classes(n_threads):
     rng = np.random.default_rng(1)
     n = 2 * CHUNK + 17
     y, f, weight = rng.integers(0, 4, n).astype(float), rng.normal(size=(4, n)), rng.exponential(size=n)
-    alone, team = (evaluate(pairs.multiclass_pairs, y, f, weight, 0.0, threads) for threads in (1, n_threads))
+    alone, team = (evaluate(pairs.multiclass_pairs, y, f, weight, 4 / 3, threads) for threads in (1, n_threads))
     for a, b in zip(alone, team, strict=True):
         np.testing.assert_array_equal(a, b)
-    beside(team, naive.multiclass_pairs(y, f, weight, 0.0), rel=1e-13)
+    beside(team, naive.multiclass_pairs(y, f, weight, 4 / 3), rel=1e-13)
 
 
 @pytest.mark.nojit

@@ -21,6 +21,8 @@ from kernels.build import (
     run,
     values_of,
 )
+from stagewise.kernels.coded import Coded
+from stagewise.kernels.octets import OCTET_ROWS, Octets, leaf_spans
 from stagewise.kernels.predict import BLOCK, TESTS, tree_leaves
 from stagewise.tree.forest import Forest
 from stagewise.tree.tree import Tree
@@ -182,7 +184,66 @@ def chain(n_leaves: int, side: int) -> Tree:
 def test_chains(n_leaves, side):
     tree = chain(n_leaves, side)
     X = np.append(np.arange(-1.0, 130.0, 0.5), [np.nan, np.inf, -np.inf])[:, None]
-    assert check_values([tree], [0], X, 2) == ({"walks", "masks"} if n_leaves == 64 else {"walks"})
+    assert check_values([tree], [0], X, 2) == {"walks", "coded", "octets"} | ({"masks"} if n_leaves == 64 else set())
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_codes_at_the_edges(dtype):
+    """Values on a threshold, next to it, infinite, missing, and thresholds that float32 cannot tell apart."""
+    rng = np.random.default_rng(0)
+    near = [0.1, np.nextafter(0.1, 1.0), float(np.float32(0.1)), 1e300, -1e300, 1e-300, 0.0, -0.0, np.inf]
+    trees = [chain(200, 1), chain(90, 0)]
+    trees = [replace(own, threshold=np.where(own.left >= 0, rng.choice(near, len(own.left)), 0.0)) for own in trees]
+    with np.errstate(over="ignore"):
+        beside = np.nextafter(np.float32(near), np.float32(9))
+        X = np.array([*near, np.nan, -np.inf, 0.2, *beside], dtype)[:, None]
+    assert check_values(trees, [0, 1], np.vstack([X, X]), 1) == {"walks", "coded", "octets"}
+
+
+def test_columns_of_many_thresholds_are_walked():
+    tree = chain(300, 1)
+    X = np.arange(-2.0, 320.0, 0.5)[:, None]
+    assert check_values([tree], [0], X, 2) == {"walks"}
+    narrow = replace(tree, threshold=np.minimum(tree.threshold, 253.5))  # 254 different ones
+    assert check_values([narrow], [0], X, 2) == {"walks", "coded", "octets"}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("leaves", [40, 100])
+def test_wide_tables_of_which_trees_use_some_columns(dtype, leaves):
+    """Columns that no test asks for are not even read."""
+    rng = np.random.default_rng(leaves)
+    trees = [random_tree(rng, leaves, N_BINS) for _ in range(9)]
+    codes = random_codes(rng, BLOCK + 20, N_BINS)
+    X = np.full((len(codes), 700), np.nan, dtype)
+    place = np.array([699, 3, 64, 65, 500])
+    X[:, place] = values_of(codes, dtype)
+    moved = [replace(own, feature=np.where(own.left >= 0, place[own.feature], -1).astype(np.int32)) for own in trees]
+    assert {"coded", "octets"} <= check_values(moved, [0] * 9, X, 2)
+
+
+@pytest.mark.nojit
+def test_leaf_spans():
+    trees, outputs = forest_of(np.random.default_rng(0), [9, 1, 30, 2])
+    walks = Forest.of(trees, outputs).walks
+    first, last = np.empty((2, len(walks.left)), np.int64)
+    leaf_spans(walks, first, last)
+    assert list(zip(first.tolist(), last.tolist(), strict=True)) == [
+        span for tree in trees for span in naive.leaf_spans(tree)
+    ]
+
+
+@pytest.mark.parametrize("n_leaves", [65, 500, 512, 513, 600])
+def test_forests_of_large_trees(n_leaves):
+    """A forest predicts by bytes of leaves, beyond 512 of them by walks on codes, few rows or trees on values."""
+    rng = np.random.default_rng(n_leaves)
+    trees = [random_tree(rng, n_leaves, [250] * 6) for _ in range(8)]
+    forest = Forest.of(trees, [0] * 8)
+    assert type(forest.on_codes) is (Octets if n_leaves <= 512 else Coded)
+    for n_rows in (3, 40, OCTET_ROWS // 4, OCTET_ROWS + 1):
+        X = values_of(random_codes(rng, n_rows, [250] * 6))
+        check_values(trees, [0] * 8, X, 1)
+    assert forest.masks is None
 
 
 @pytest.mark.nojit

@@ -131,6 +131,7 @@ LOSSES = {
     "log-loss": (LogLoss(), binary, 1.0),
     "exponential": (Exponential(), binary, 1.0),
     "four classes": (MulticlassLogLoss(4), classes, 1.0),
+    "four classes, diagonal": (MulticlassLogLoss(4, "diagonal"), classes, 1.0),
     "log-cosh": (LogCosh(), real, 1.0),
     "own squared error": (OwnSquaredError(), real, 0.5),
     "own log-loss": (OwnLogLoss(), binary, 1.0),
@@ -173,7 +174,7 @@ def test_derivatives(name):
             if loss.second_order:
                 one = y[i : i + 1]
                 bend = (evaluate(loss, one, up)[0][c, 0] - evaluate(loss, one, down)[0][c, 0]) / (2 * step)
-                bend *= k / (k - 1) if k > 1 else 1.0  # Friedman's factor
+                bend *= loss.option[0] if k > 1 else 1.0  # Friedman's factor, or another
                 np.testing.assert_allclose(hess[c, i], bend, rtol=1e-6, atol=1e-8)
 
 
@@ -214,7 +215,7 @@ def estimator_of(name: str, **options):
     loss = LOSSES[name][0]
     kind = GradientBoostingClassifier if LOSSES[name][1] in (binary, classes) else GradientBoostingRegressor
     if type(loss) is MulticlassLogLoss:
-        return kind(**options)
+        return kind(multiclass_curvature=loss.curvature, **options)
     return kind(loss=loss, **options)
 
 

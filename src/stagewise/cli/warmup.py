@@ -50,6 +50,9 @@ def warmup_cases() -> Iterator[tuple[str, Any, Floats, Any]]:
         yield growth, sw.GradientBoostingRegressor(growth=growth, max_depth=2, **small), X, amount
     sampled = sw.GradientBoostingRegressor(subsample=0.5, max_features=0.7, random_state=0, n_jobs=2, **small)
     yield "sampling, two threads", sampled, X, amount
+    wide = rng.normal(size=(300, 2))  # rows and leaves enough for prediction by bytes, see kernels/octets.py
+    leafy = sw.GradientBoostingRegressor(n_estimators=2, max_leaf_nodes=80, min_samples_leaf=1)
+    yield "many leaves", leafy, wide, wide[:, 0] * wide[:, 1]
 
 
 @app.command(epilog=EXIT_CODES)

@@ -23,6 +23,11 @@ class GradientBoostingClassifier(LabelClassifier, BaseGradientBoosting):
     ----------
     loss : {"log_loss", "exponential"} or Loss
         "log_loss" grows one tree a stage for two classes and K trees for K classes; "exponential" is AdaBoost's loss.
+    multiclass_curvature : {"friedman", "diagonal", "bound"}, default "friedman"
+        What stands for the second derivative of each class's tree in the log-loss of K ≥ 3 classes: K/(K-1)·p(1 - p),
+        from which the leaves have Friedman's (K-1)/K (2001, Algorithm 6), as in LightGBM; p(1 - p), as in
+        `HistGradientBoostingClassifier`, whose steps are longer by K/(K-1): close to a higher learning rate; or
+        2·p(1 - p), as in XGBoost, whose steps are the shortest. Two classes have one tree a stage, and need none of it.
     class_weight : dict, "balanced" or None
         Weights of classes, multiplied with sample_weight.
     misclassification_cost : (K, K) array or None
@@ -77,6 +82,7 @@ class GradientBoostingClassifier(LabelClassifier, BaseGradientBoosting):
         max_bins: int = 255,
         categorical_features: Any = "from_dtype",
         category_encoding: str = "auto",
+        multiclass_curvature: str = "friedman",
         class_weight: Any = None,
         misclassification_cost: Any = None,
         early_stopping: bool | str = "auto",
@@ -111,6 +117,7 @@ class GradientBoostingClassifier(LabelClassifier, BaseGradientBoosting):
         self.max_bins = max_bins
         self.categorical_features = categorical_features
         self.category_encoding = category_encoding
+        self.multiclass_curvature = multiclass_curvature
         self.class_weight = class_weight
         self.misclassification_cost = misclassification_cost
         self.early_stopping = early_stopping
@@ -136,7 +143,7 @@ class GradientBoostingClassifier(LabelClassifier, BaseGradientBoosting):
 
     def _loss(self) -> Loss:
         self._cost()
-        loss = classification_loss(self.loss, len(self.classes_))
+        loss = classification_loss(self.loss, len(self.classes_), self.multiclass_curvature)
         if self.influence_trimming and (loss.constant_hessian or not loss.second_order):
             raise ParameterError(
                 f"influence_trimming needs second derivatives, which loss {loss!r} has none of; use 0."

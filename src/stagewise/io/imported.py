@@ -123,7 +123,9 @@ def _loss_params(loss: Loss) -> dict[str, Any]:
     """The parameters of an estimator that stand for a loss."""
     if isinstance(loss, Linked):
         return {"loss": loss}
-    if isinstance(loss, LogLoss | MulticlassLogLoss | Exponential):
+    if isinstance(loss, MulticlassLogLoss):
+        return {"loss": loss.name, "multiclass_curvature": loss.curvature}
+    if isinstance(loss, LogLoss | Exponential):
         return {"loss": loss.name}
     params: dict[str, Any] = {"loss": loss.name}
     if isinstance(loss, Huber):

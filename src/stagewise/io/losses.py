@@ -9,6 +9,7 @@ from stagewise.errors import InputError, ParameterError
 from stagewise.files.values import read_value, write_value
 from stagewise.losses.base import Loss
 from stagewise.losses.classification import (
+    CURVATURES,
     Exponential,
     LogLoss,
     MulticlassExponential,
@@ -33,12 +34,16 @@ OURS: dict[type[Loss], dict[str, str]] = {
     Tweedie: {"power": "power"},
     LogLoss: {},
     Exponential: {},
-    MulticlassLogLoss: {"n_classes": "n_outputs"},
+    MulticlassLogLoss: {"n_classes": "n_outputs", "curvature": "curvature"},
     MulticlassExponential: {"n_classes": "n_outputs"},
     OneVsRestExponential: {"n_classes": "n_outputs"},
     Linked: {"objective": "objective", "link": "link", "factor": "factor", "n_outputs": "n_outputs"},
 }
 """Each loss that a file may name, with the arguments of its constructor and the attributes that hold them."""
+
+_USUAL = {"curvature": "friedman"}
+"""What an argument is when a file says nothing of it: it came later than the first files, and is written only when it
+is something else, so that older versions read what they can."""
 
 LOSSES = {kind.__name__: kind for kind in OURS}
 
@@ -47,7 +52,9 @@ def write_loss(loss: Loss) -> dict[str, Any]:
     """A loss as plain values."""
     kind = type(loss)
     if kind in OURS:
-        return {"name": kind.__name__, "args": {arg: getattr(loss, own) for arg, own in OURS[kind].items()}}
+        args = {arg: getattr(loss, own) for arg, own in OURS[kind].items()}
+        kept = {arg: own for arg, own in args.items() if arg not in _USUAL or own != _USUAL[arg]}
+        return {"name": kind.__name__, "args": kept}
     state = {name: write_value(own, f"{kind.__name__}.{name}") for name, own in sorted(vars(loss).items())}
     return {"name": kind.__name__, "state": state}
 
@@ -71,6 +78,8 @@ def read_loss(stored: Any, losses: Losses) -> Loss:
     kind, args = LOSSES.get(name), stored.get("args")
     if kind is None:
         raise InputError(f"The file names the loss {name[:100]!r}, which this version of stagewise does not know.")
+    if isinstance(args, dict):
+        args = {arg: own for arg, own in _USUAL.items() if arg in OURS[kind]} | args
     if not isinstance(args, dict) or set(args) != set(OURS[kind]):
         raise InputError(f"The loss {name!r} in the file must have the settings {sorted(OURS[kind])}.")
     return _checked(kind, args)
@@ -88,6 +97,8 @@ def _checked(kind: type[Loss], args: dict[str, Any]) -> Loss:
                 check_count(arg, value, 2 if arg == "n_classes" else 1)
             elif arg == "link":
                 check_choice(arg, value, LINKS)
+            elif arg == "curvature":
+                check_choice(arg, value, CURVATURES)
             elif not isinstance(value, str):
                 raise InputError(f"{arg} of the loss {kind.__name__!r} must be a text.")
     except ParameterError as error:

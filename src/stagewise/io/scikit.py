@@ -45,9 +45,9 @@ def import_sklearn(model: Any) -> Any:
     return estimator_of(_from_plain(model) if isinstance(model, plain) else _from_histogram(model))
 
 
-def _loss(name: str, alpha: float, n_classes: int) -> Loss:
+def _loss(name: str, alpha: float, n_classes: int, curvature: str) -> Loss:
     if n_classes > 2:
-        return MulticlassLogLoss(n_classes)
+        return MulticlassLogLoss(n_classes, curvature)
     if name == "log_loss":
         return LogLoss()
     if name == "exponential":
@@ -110,7 +110,7 @@ def _from_plain(model: Any) -> Source:
         count=of("n_node_samples").astype(np.int64),
         cover=of("weighted_n_node_samples"),
     )
-    loss = _loss(model.loss, getattr(model, "alpha", 0.9), classes)
+    loss = _loss(model.loss, getattr(model, "alpha", 0.9), classes, "friedman")
     return _source(model, loss, initial, grove, len(trees))
 
 
@@ -160,7 +160,8 @@ def _from_histogram(model: Any) -> Source:
         cover=of("count", np.float64),
     )
     classes = len(getattr(model, "classes_", ()))
-    loss = _loss(model.loss, model.quantile if getattr(model, "quantile", None) is not None else 0.5, classes)
+    level = model.quantile if getattr(model, "quantile", None) is not None else 0.5
+    loss = _loss(model.loss, level, classes, "diagonal")
     initial = np.asarray(model._baseline_prediction, np.float64).ravel()
     return replace(_source(model, loss, initial, grove, len(nodes)), levels=levels)
 

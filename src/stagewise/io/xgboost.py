@@ -204,7 +204,7 @@ def _loss(objective: Any, k: int) -> tuple[Loss, bool, Callable[[np.ndarray], np
         return _single(np.log(score))
 
     if name in ("multi:softmax", "multi:softprob") and k > 1:
-        return MulticlassLogLoss(k), True, same
+        return MulticlassLogLoss(k, "bound"), True, same
     if not isinstance(name, str) or name.startswith("multi:"):
         raise InputError(f"The XGBoost model has the objective {name!r:.60} and {k} outputs.")
     if k > 1:

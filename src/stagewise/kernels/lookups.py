@@ -75,7 +75,7 @@ def fill_codes(x, lookups, codes):
     """codes[c, r] = the entry of row r's value in tables of the c-th column with sets; x: a block by column."""
     for c in range(lookups.column.shape[0]):
         values, out, size = x[lookups.column[c]], codes[c], lookups.size[c]
-        for r in range(out.shape[0]):
+        for r in range(out.shape[0]):  # a block; the values go on beyond it
             v = values[r]
             if v != v:
                 out[r] = size + 1

@@ -319,14 +319,13 @@ def exponential_pairs(tid, n_threads, y, raw, weight, option, scale, bits, grad,
 
 
 @device
-def multiclass_rows(y, raw, a, b, grad, hess, value, top, total):
-    """K-class log-loss: p_k = softmax(f)_k, grad_k = p_k - [y = k], hess_k = K/(K-1)·p_k(1 - p_k).
+def multiclass_rows(y, raw, a, b, factor, grad, hess, value, top, total):
+    """K-class log-loss: p_k = softmax(f)_k, grad_k = p_k - [y = k], hess_k = factor·p_k(1 - p_k).
 
-    The factor makes the Newton step of a leaf Friedman's (K-1)/K·Σỹ / Σ|ỹ|(1 - |ỹ|) (Algorithm 6). y holds class
-    numbers of rows a..b; raw, grad and hess are (K, n_rows). top and total are scratch.
+    The factor K/(K-1) makes the Newton step of a leaf Friedman's (K-1)/K·Σỹ / Σ|ỹ|(1 - |ỹ|) (Algorithm 6). y holds
+    class numbers of rows a..b; raw, grad and hess are (K, n_rows). top and total are scratch.
     """
     n_classes, n = raw.shape[0], b - a
-    factor = n_classes / (n_classes - 1.0)
     f = raw[0, a:b]  # one contiguous piece of a class at a time: a strided view would not be vectorised
     for i in range(n):
         top[i] = f[i]
@@ -355,12 +354,15 @@ def multiclass_rows(y, raw, a, b, grad, hess, value, top, total):
 
 @kernel(arrays=True)
 def multiclass_pairs(tid, n_threads, y, raw, weight, option, scale, bits, grad, hess, value, peaks, limbs, update):
-    """Pairs and value of `multiclass_rows` for this thread's rows; raw, grad and hess are (K, n_rows)."""
+    """Pairs and value of `multiclass_rows` for this thread's rows; raw, grad and hess are (K, n_rows).
+
+    option[0] = the factor of the second derivatives.
+    """
     k0, k1 = share(0, y.shape[0], tid, n_threads)
     top, total = np.empty(CHUNK), np.empty(CHUNK)
     for a in range(k0, k1, CHUNK):
         b = min(a + CHUNK, k1)
-        multiclass_rows(y[a:b], raw, a, b, grad, hess, value[tid], top, total)
+        multiclass_rows(y[a:b], raw, a, b, option[0], grad, hess, value[tid], top, total)
         for k in range(raw.shape[0]):
             settle(weight[a:b], grad[k, a:b], hess[k, a:b], value[tid], scale, bits, peaks[tid], limbs[tid])
             value[tid, :] = 0.0  # the value is counted once

@@ -9,8 +9,17 @@ from stagewise.kernels.pairs import exponential_pairs, log_loss_pairs, multiclas
 from stagewise.kernels.votes import one_vs_rest_pairs, samme_pairs
 from stagewise.losses.base import Loss, two_class
 
-__all__ = ["Exponential", "LogLoss", "MulticlassExponential", "MulticlassLogLoss", "OneVsRestExponential"]
+__all__ = ["CURVATURES", "Exponential", "LogLoss", "MulticlassExponential", "MulticlassLogLoss", "OneVsRestExponential"]
 
+CURVATURES = ("friedman", "diagonal", "bound")
+"""What stands for the second derivatives of K-class log-loss, where K trees see one class each:
+
+    friedman    K/(K-1)·p(1 - p)    Algorithm 6: exact when the other classes move alike, f_k by s and each by -s/(K-1);
+                                    LightGBM's
+    diagonal    p(1 - p)            the matrix's own diagonal, as if the other classes stood still; scikit-learn's
+                                    HistGradientBoostingClassifier
+    bound       2·p(1 - p)          never less than the matrix (its rows sum to 0), the most careful; XGBoost's
+"""
 
 _RAREST = 1e-16
 """The share of a class is at least this, where weights make it vanish beside the others."""
@@ -63,13 +72,21 @@ class Exponential(Loss):
 
 
 class MulticlassLogLoss(Loss):
-    """K-class log-loss on K raw predictions, p = softmax(f): K trees a stage. Friedman's Algorithm 6."""
+    """K-class log-loss on K raw predictions, p = softmax(f): K trees a stage. Friedman's Algorithm 6.
+
+    curvature: see CURVATURES.
+    """
 
     name = "log_loss"
     pairs = property(lambda self: multiclass_pairs)
 
-    def __init__(self, n_classes: int) -> None:
-        self.n_outputs = n_classes
+    def __init__(self, n_classes: int, curvature: str = "friedman") -> None:
+        self.n_outputs, self.curvature = n_classes, curvature
+
+    @property
+    def option(self) -> np.ndarray:
+        factors = {"friedman": self.n_outputs / (self.n_outputs - 1.0), "diagonal": 1.0, "bound": 2.0}
+        return np.array([factors[self.curvature]])
 
     def from_mean(self, mean: np.ndarray) -> np.ndarray:
         return np.log(np.maximum(mean, _RAREST))
@@ -78,7 +95,8 @@ class MulticlassLogLoss(Loss):
         return _softmax(raw)
 
     def __repr__(self) -> str:
-        return f"MulticlassLogLoss(n_classes={self.n_outputs})"
+        own = "" if self.curvature == "friedman" else f", curvature={self.curvature!r}"
+        return f"MulticlassLogLoss(n_classes={self.n_outputs}{own})"
 
 
 class MulticlassExponential(Loss):

@@ -6,7 +6,7 @@ from typing import Any
 
 from stagewise.errors import ParameterError
 from stagewise.losses.base import Loss, as_loss
-from stagewise.losses.classification import Exponential, LogLoss, MulticlassLogLoss
+from stagewise.losses.classification import CURVATURES, Exponential, LogLoss, MulticlassLogLoss
 from stagewise.losses.regression import AbsoluteError, Gamma, Huber, Poisson, Quantile, SquaredError, Tweedie
 from stagewise.params import check_choice, check_number
 
@@ -35,14 +35,18 @@ def regression_loss(loss: Any, alpha: Any, tweedie_power: Any) -> Loss:
     return plain[name]()
 
 
-def classification_loss(loss: Any, n_classes: int) -> Loss:
-    """A loss for classes; "exponential" and losses of one's own are for two of them."""
+def classification_loss(loss: Any, n_classes: int, curvature: Any = "friedman") -> Loss:
+    """A loss for classes; "exponential" and losses of one's own are for two of them.
+
+    curvature: of the log-loss of three and more, one of CURVATURES.
+    """
+    curvature = check_choice("multiclass_curvature", curvature, CURVATURES)
     if not isinstance(loss, str):
         chosen = as_loss(loss)
     elif check_choice("loss", loss, CLASSIFICATION) == "exponential":
         chosen = Exponential()
     else:
-        return LogLoss() if n_classes == 2 else MulticlassLogLoss(n_classes)
+        return LogLoss() if n_classes == 2 else MulticlassLogLoss(n_classes, curvature)
     if n_classes > 2:
         raise ParameterError(f"loss={loss!r} is for two classes, but y has {n_classes}; use loss='log_loss'.")
     return chosen

@@ -8,9 +8,12 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from stagewise.kernels.coded import Coded, predict_coded
 from stagewise.kernels.lookups import Lookups, Sets, fill_lookups, walk_sets
+from stagewise.kernels.octets import OCTET_ROWS, Octets, predict_octets
 from stagewise.kernels.predict import (
     BLOCK,
+    STRIDE,
     TESTS,
     Levels,
     Masks,
@@ -23,6 +26,7 @@ from stagewise.kernels.predict import (
     tree_leaves,
 )
 from stagewise.kernels.team import Team
+from stagewise.tree.coding import MOST_BYTES, coded, coding, octets
 from stagewise.tree.tree import Tree
 
 __all__ = ["Forest"]
@@ -36,7 +40,10 @@ _MOST_LEVELS = 10
 """Depth up to which a symmetric tree's leaf values are kept as a table of 2**depth entries."""
 
 _ROWS_A_THREAD = 2_000_000
-"""Row × tree steps that are worth a thread."""
+"""Row × tree steps that are worth a thread. Laying out two values of a row takes as long as one of them."""
+
+_CODED_BYTES = 1 << 14
+"""Codes of a block of rows: half of the first-level cache, beside the nodes of a tree."""
 
 _MOST_ENTRIES = 1 << 23
 """Entries of all tables of sets: 32 or 64 MB. Models that need more are walked."""
@@ -49,6 +56,7 @@ class Forest:
     walks: Walks
     masks: Masks | None  # None when a tree has more than 64 leaves, or sets would need too large tables
     levels: Levels | None  # None when a tree is not symmetric
+    on_codes: Octets | Coded | None  # for larger trees without sets; None when a column has too many thresholds
 
     @classmethod
     def of(cls, trees: Sequence[Tree], outputs: Sequence[int]) -> Forest:
@@ -79,11 +87,19 @@ class Forest:
         n_leaves = np.add.reduceat(leaf.astype(np.int64), start[:-1]) if len(trees) else np.empty(0, np.int64)
         lookups = _lookups(walks)
         if len(trees) == 0 or lookups is None:
-            return cls(walks, None, None)
+            return cls(walks, None, None, None)
+        used = np.unique(walks.feature[~leaf]).astype(np.int64)
         shallow = depth.max() <= _MOST_LEVELS
-        levels = _levels(walks, joined["depth"].astype(np.int64), lookups) if shallow else None
+        levels = _levels(walks, joined["depth"].astype(np.int64), lookups, used) if shallow else None
         few = n_leaves.max() <= 64
-        return cls(walks, _masks(walks, n_leaves, lookups) if few and levels is None else None, levels)
+        masks = _masks(walks, n_leaves, lookups, used) if few and levels is None else None
+        if masks is not None or levels is not None or len(walks.sets.subset):
+            return cls(walks, masks, levels, None)
+        codes = coding(walks, np.flatnonzero(~leaf), used)
+        if codes is None:
+            return cls(walks, None, None, None)
+        by_bytes = n_leaves.max() <= 8 * MOST_BYTES
+        return cls(walks, None, None, octets(walks, codes, n_leaves) if by_bytes else coded(walks, codes))
 
     @property
     def n_trees(self) -> int:
@@ -92,22 +108,36 @@ class Forest:
     def add(self, X: np.ndarray, out: np.ndarray, first: int = 0, last: int | None = None, n_threads: int = 1) -> None:
         """out[output, row] += the trees first..last, for a row-major float matrix X; out is float64 (n_outputs, n)."""
         last = self.n_trees if last is None else last
-        n = X.shape[0]
-        threads = max(1, min(n_threads, n * (last - first) // _ROWS_A_THREAD, n // BLOCK))
+        n, layout = X.shape[0], self.levels or self.masks or self.on_codes
+        n_used = 0 if layout is None else len(layout.used)
+        threads = max(1, min(n_threads, n * (last - first + n_used // 2) // _ROWS_A_THREAD, n // BLOCK))
+        # a value's code takes about as long as what it saves in one tree; and a block of rows is worked on as a whole
+        few = n < _FEW_ROWS or (layout is self.on_codes and last - first < n_used)
+        few |= isinstance(layout, Octets) and n < OCTET_ROWS // 4
         with Team(threads) as team:
-            if n < _FEW_ROWS or (self.masks is None and self.levels is None):
+            if few or layout is None:
                 if len(self.walks.sets.subset):
                     team.run(walk_sets, X, self.walks, first, last, np.empty((0, 0), np.int64), out)
                 else:
                     team.run(predict_walks, X, self.walks, first, last, out)
                 return
-            columns = np.zeros((team.n_threads, 2, X.shape[1], BLOCK), X.dtype)
-            if self.levels is not None:
-                codes, words = _scratch(team.n_threads, self.levels.lookups, np.uint32)
-                team.run(predict_levels, X, _as(self.levels, X.dtype), first, last, columns, codes, words, out)
-            elif self.masks is not None:
-                codes, words = _scratch(team.n_threads, self.masks.lookups, self.masks.keep.dtype)
-                team.run(predict_masks, X, _as(self.masks, X.dtype), first, last, columns, codes, words, out)
+            if isinstance(layout, Octets):
+                codes = np.zeros((team.n_threads, 2, n_used, OCTET_ROWS), np.uint8)
+                words, cuts = np.zeros((team.n_threads, 3, OCTET_ROWS), np.uint8), _rounded(layout.cuts, X.dtype)
+                team.run(predict_octets, X, layout._replace(cuts=cuts), first, last, codes, words, out)
+                return
+            if isinstance(layout, Coded):
+                rows = max(8, min(BLOCK, _CODED_BYTES // (2 * n_used) // 8 * 8))
+                codes, cuts = np.zeros((team.n_threads, rows, 2 * n_used), np.uint8), _rounded(layout.cuts, X.dtype)
+                team.run(predict_coded, X, layout._replace(cuts=cuts), first, last, codes, out)
+                return
+            columns = np.zeros((team.n_threads, 2, X.shape[1], STRIDE), X.dtype)
+            if isinstance(layout, Levels):
+                codes, words = _scratch(team.n_threads, layout.lookups, np.uint32)
+                team.run(predict_levels, X, _as(layout, X), first, last, columns, codes, words, out)
+            else:
+                codes, words = _scratch(team.n_threads, layout.lookups, layout.keep.dtype)
+                team.run(predict_masks, X, _as(layout, X), first, last, columns, codes, words, out)
 
     def leaves(self, X: np.ndarray, n_threads: int = 1) -> np.ndarray:
         """(n_rows, n_trees): the node number of each row's leaf."""
@@ -179,7 +209,7 @@ def _tables(walks: Walks, right: np.ndarray, lookups: Lookups) -> Lookups:
     return own
 
 
-def _levels(walks: Walks, node_depth: np.ndarray, lookups: Lookups) -> Levels | None:
+def _levels(walks: Walks, node_depth: np.ndarray, lookups: Lookups, used: np.ndarray) -> Levels | None:
     """Tests by level, or None when some tree is not symmetric."""
     n_trees, total = len(walks.depth), int(walks.depth.sum())
     levels = Levels(
@@ -191,6 +221,7 @@ def _levels(walks: Walks, node_depth: np.ndarray, lookups: Lookups) -> Levels | 
         value_start=np.empty(n_trees, np.int64),
         output=np.empty(n_trees, np.int64),
         lookups=lookups,
+        used=used,
     )
     right = np.zeros(len(walks.left), np.uint64)
     if not level_tables(walks, node_depth, levels, right):
@@ -199,17 +230,23 @@ def _levels(walks: Walks, node_depth: np.ndarray, lookups: Lookups) -> Levels | 
     return levels._replace(lookups=made._replace(table=made.table.astype(np.uint32)))
 
 
-def _as(layout: Layout, dtype: np.dtype[Any]) -> Layout:
-    """Thresholds of the values' own type. Rounded down to float32 they divide float32 values as they did before."""
+def _as(layout: Layout, X: np.ndarray) -> Layout:
+    """A layout for these values: thresholds of their type, and all columns where most are used, which is faster."""
+    used = layout.used if 4 * len(layout.used) < 3 * X.shape[1] else np.arange(X.shape[1])
+    return layout._replace(threshold=_rounded(layout.threshold, X.dtype), used=used)
+
+
+def _rounded(thresholds: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
+    """Rounded down to float32 they divide float32 values as they did before."""
     if dtype == np.float64:
-        return layout
+        return thresholds
     with np.errstate(over="ignore"):  # 1e300 becomes infinity, and the number below it
-        near = layout.threshold.astype(np.float32)
-    above = near.astype(np.float64) > layout.threshold
-    return layout._replace(threshold=np.where(above, np.nextafter(near, np.float32(-np.inf)), near))
+        near = thresholds.astype(np.float32)
+    above = near.astype(np.float64) > thresholds
+    return np.where(above, np.nextafter(near, np.float32(-np.inf)), near)
 
 
-def _masks(walks: Walks, n_leaves: np.ndarray, lookups: Lookups) -> Masks:
+def _masks(walks: Walks, n_leaves: np.ndarray, lookups: Lookups, used: np.ndarray) -> Masks:
     n_trees, n_nodes, total = len(n_leaves), len(walks.left), int(n_leaves.sum())
     n_tests = int(np.maximum(TESTS, -(-(n_leaves - 1) // TESTS) * TESTS).sum())
     masks = Masks(
@@ -221,6 +258,7 @@ def _masks(walks: Walks, n_leaves: np.ndarray, lookups: Lookups) -> Masks:
         value_start=np.empty(n_trees, np.int64),
         output=np.empty(n_trees, np.int64),
         lookups=lookups,
+        used=used,
     )
     right = np.zeros(n_nodes, np.uint64)
     leaf_masks(walks, np.empty(n_nodes, np.int64), masks, np.empty(n_nodes, np.int64), right)
