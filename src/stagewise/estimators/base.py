@@ -10,6 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from stagewise.backends.forerunner import send_ahead
 from stagewise.backends.pace import threads_for
 from stagewise.boosting.binned import binned_raw
 from stagewise.boosting.checkpoint import open_checkpoints
@@ -104,6 +105,9 @@ class BaseGradientBoosting(TableEstimator):
         target = self._read_y(y, n)
         self._check_options()
         tree, params = self._tree_params(n, f), self._boost_params()
+        if tree.growth != "symmetric":
+            sets = (dataset or table).schema.in_sets.any()  # type: ignore[union-attr]
+            send_ahead(bool(sets) or tree.split_columns < min(tree.tree_columns, f), n_jobs)
         loss = self._loss()
         loss.check_target(target)
         weight = self._adjust_weights(read_weights(sample_weight, n), target)
