@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
 import signal
@@ -16,10 +17,15 @@ import pytest
 import stagewise as sw
 from stagewise.backends import forerunner
 from stagewise.backends.forerunner import Forerunner, growth_types, send_ahead
+from stagewise.kernels.cache import announce
 from stagewise.kernels.grow import grow
 from stagewise.kernels.jit import KNOWN
+from stagewise.params import TreeParams
 
 pytestmark = pytest.mark.skipif(not KNOWN, reason="one process compiles everything")
+
+
+NO_SETS = np.zeros(3, np.bool_)
 
 
 @pytest.fixture
@@ -47,20 +53,40 @@ def test_a_fit_asks_for_what_is_compiled_ahead(extras):
 
 def test_it_is_asked_for_once(asked):
     for _ in range(3):
-        send_ahead(False, 2)
+        send_ahead(TreeParams(), NO_SETS, 2)
     assert len(asked) == 1
     assert asked[0][0] == sys.executable
 
 
-def test_a_fit_asks(asked):
-    X = np.random.default_rng(0).normal(size=(100, 4))
-    sw.GradientBoostingRegressor(n_estimators=1, n_jobs=2).fit(X, X[:, 0])
+@pytest.mark.parametrize(
+    "estimator, extras",
+    [
+        (sw.GradientBoostingRegressor(n_estimators=1, n_jobs=2), False),
+        (sw.GradientBoostingRegressor(n_estimators=1, n_jobs=2, max_features=0.5), True),
+        (sw.GradientBoostingRegressor(n_estimators=1, n_jobs=2, categorical_features=[1]), True),
+        (sw.AdaBoostClassifier(n_estimators=1, n_jobs=2), False),
+    ],
+)
+def test_a_fit_asks(asked, estimator, extras):
+    X = np.random.default_rng(0).integers(0, 4, size=(100, 4))
+    estimator.fit(X, X[:, 0] > 1)
     assert len(asked) == 1
+    assert json.loads(asked[0][3])[1] is extras
 
 
-@pytest.mark.parametrize("case", ["one core", "off", "frozen", "nobody", "embedded", "worker", "compiled", "not kept"])
+def test_waiting_for_it_is_announced(capsys, monkeypatch):
+    monkeypatch.setattr(announce, "silent", False)
+    monkeypatch.setattr(announce, "_left", 0.05)
+    made = runner("import time; time.sleep(0.5)")
+    made.wait(("int64", "none"))
+    assert "compiling for this machine" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "case", ["one core", "off", "frozen", "nobody", "embedded", "worker", "compiled", "not kept", "symmetric"]
+)
 def test_it_is_not_started_where_it_does_not_help(asked, monkeypatch, case):
-    cores = 2
+    cores, tree = 2, TreeParams(growth="symmetric" if case == "symmetric" else "leafwise")
     if case == "one core":
         cores = 1
     elif case == "off":
@@ -75,9 +101,9 @@ def test_it_is_not_started_where_it_does_not_help(asked, monkeypatch, case):
         monkeypatch.setattr(multiprocessing, "parent_process", lambda: object())
     elif case == "compiled":
         monkeypatch.setattr(forerunner, "_missing", lambda extras: False)
-    else:
+    elif case == "not kept":
         monkeypatch.setattr(grow, "_cache", object())
-    send_ahead(False, cores)
+    send_ahead(tree, NO_SETS, cores)
     assert asked == []
 
 

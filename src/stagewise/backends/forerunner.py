@@ -24,6 +24,7 @@ import numpy as np
 from stagewise.kernels.cache import KernelCache, announce
 from stagewise.kernels.grow import grow
 from stagewise.kernels.jit import KNOWN
+from stagewise.params import TreeParams
 
 __all__ = ["compile_growth", "send_ahead"]
 
@@ -39,17 +40,19 @@ _lock = threading.Lock()
 _asked = False
 
 
-def send_ahead(extras: bool, cores: int) -> None:
+def send_ahead(tree: TreeParams, in_sets: np.ndarray, cores: int) -> None:
     """Have growth compiled by another process, if that is missing and two cores may be used.
 
-    extras: whether the fit needs more than plain columns, see `kernels.grow.extras_of`. A wrong guess costs nothing
-    but that process's work. STAGEWISE_COMPILE_AHEAD=0 keeps everything in one process.
+    in_sets: bool (n_columns), the columns of categories. Whether the table has bundles is not known yet (see
+    `kernels.grow.extras_of`); a wrong guess costs nothing but that process's work. STAGEWISE_COMPILE_AHEAD=0 keeps
+    everything in one process.
     """
     global _asked
     with _lock:
-        if _asked or cores < 2:
+        if _asked or cores < 2 or tree.growth == "symmetric":
             return
         _asked = True
+    extras = bool(in_sets.any()) or tree.split_columns < min(tree.tree_columns, len(in_sets))
     if not (_possible() and _missing(extras)):
         return
     job = json.dumps([[str(entry) for entry in sys.path], extras])
@@ -100,8 +103,13 @@ class Forerunner:
         """Until the kernel with this signature is in the cache, or will not be."""
         if _needs_extras(signature) != self.extras or os.getpid() != self.owner:
             return
-        with suppress(subprocess.TimeoutExpired):
+        announce.begin()
+        try:
             self.process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            pass
+        finally:
+            announce.end()
         self.end()
 
     def end(self) -> None:
@@ -138,7 +146,6 @@ def growth_types(extras: bool) -> tuple[Any, ...]:
     from stagewise.backends.cpu import CpuBackend
     from stagewise.kernels.exact import packing
     from stagewise.kernels.histogram import Bins
-    from stagewise.params import TreeParams
 
     seen: list[Any] = []
 

@@ -105,9 +105,7 @@ class BaseGradientBoosting(TableEstimator):
         target = self._read_y(y, n)
         self._check_options()
         tree, params = self._tree_params(n, f), self._boost_params()
-        if tree.growth != "symmetric":
-            sets = (dataset or table).schema.in_sets.any()  # type: ignore[union-attr]
-            send_ahead(bool(sets) or tree.split_columns < min(tree.tree_columns, f), n_jobs)
+        send_ahead(tree, (dataset or table).schema.in_sets, n_jobs)  # type: ignore[union-attr]
         loss = self._loss()
         loss.check_target(target)
         weight = self._adjust_weights(read_weights(sample_weight, n), target)

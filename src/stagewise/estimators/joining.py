@@ -38,7 +38,7 @@ def _inherit(base: ModuleType) -> None:
     with _lock:
         for own, name in _waiting:
             own.__bases__ = (getattr(base, name),)
-        made = [one for own, name in _waiting if name == "BaseEstimator" for one in _descendants(own)]
+        made: list[type] = [one for own, name in _waiting if name == "BaseEstimator" for one in _descendants(own)]
         _waiting.clear()
     for one in dict.fromkeys(made):  # what scikit-learn does when a class is made, which these were before
         base.BaseEstimator.__init_subclass__.__func__(one)
@@ -46,8 +46,9 @@ def _inherit(base: ModuleType) -> None:
 
 def _descendants(own: type) -> Iterator[type]:
     yield own
-    for one in own.__subclasses__():
-        yield from _descendants(one)
+    children: list[type] = own.__subclasses__()
+    for child in children:
+        yield from _descendants(child)
 
 
 def inherits(name: str) -> Callable[[C], C]:

@@ -117,7 +117,16 @@ class Notice(event.Listener):  # type: ignore[misc]  # numba is not typed
         return str(happened.data["dispatcher"].py_func.__module__).startswith("stagewise.")
 
     def on_start(self, happened: Any) -> None:
-        if self.silent or not self._ours(happened):
+        if self._ours(happened):
+            self.begin()
+
+    def on_end(self, happened: Any) -> None:
+        if self._ours(happened):
+            self.end()
+
+    def begin(self) -> None:
+        """From here on somebody waits."""
+        if self.silent:
             return
         self._depth += 1
         if self._depth == 1:
@@ -126,8 +135,9 @@ class Notice(event.Listener):  # type: ignore[misc]  # numba is not typed
             self._timer.daemon = True
             self._timer.start()
 
-    def on_end(self, happened: Any) -> None:
-        if self._depth == 0 or not self._ours(happened):
+    def end(self) -> None:
+        """The waiting is over."""
+        if self._depth == 0:
             return
         self._depth -= 1
         if self._depth == 0 and self._timer is not None:

@@ -35,6 +35,7 @@ class KeptLibrary(JITCodeLibrary):  # type: ignore[misc]  # numba is not typed
     """Code from the disk. It is taken apart only when another kernel that is being compiled calls this one."""
 
     bitcode = b""
+    _shared_module: Any
 
     def _get_module_for_linking(self) -> Any:
         if self._shared_module is None:
