@@ -38,6 +38,8 @@ def _process(name: str, threads: int, **environment: str) -> Callable[[], float]
     code = _DATA + _FITS[name].format(threads=threads)
     # for scikit-learn, whose estimators have no setting for threads
     variables = {**os.environ, "OMP_NUM_THREADS": str(threads), **environment}
+    # byte code is there for every package that pip installed; that of a source tree is made by the warm-up
+    variables.pop("PYTHONDONTWRITEBYTECODE", None)
 
     def once() -> float:
         command = [sys.executable, "-c", code]

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
+from stagewise.backends.forerunner import send_ahead
 from stagewise.backends.pace import threads_for
 from stagewise.boosting.binned import binned_raw
 from stagewise.boosting.checkpoint import open_checkpoints
@@ -24,6 +24,7 @@ from stagewise.data.leveltables import Crowd
 from stagewise.data.table import Schema, Table, read_table
 from stagewise.data.target import read_init_score, read_weights
 from stagewise.errors import InputError, ParameterError
+from stagewise.estimators.joining import check_fitted
 from stagewise.estimators.table import TableEstimator
 from stagewise.kernels.exact import stream_key
 from stagewise.kernels.team import available_cores
@@ -104,6 +105,7 @@ class BaseGradientBoosting(TableEstimator):
         target = self._read_y(y, n)
         self._check_options()
         tree, params = self._tree_params(n, f), self._boost_params()
+        send_ahead(tree, (dataset or table).schema.in_sets, n_jobs)  # type: ignore[union-attr]
         loss = self._loss()
         loss.check_target(target)
         weight = self._adjust_weights(read_weights(sample_weight, n), target)
@@ -183,7 +185,7 @@ class BaseGradientBoosting(TableEstimator):
         fit would give the leaf on the rows that reach it. A leaf that no row reaches keeps its value. decay=0 forgets
         the old values. Splits, thresholds and gains stay; counts and weights are those of the new rows.
         """
-        check_is_fitted(self)
+        check_fitted(self)
         share = check_number("decay", decay, 0.0, 1.0)
         old: Model = self.model_
         made = copy(self)

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from stagewise.boosting.complexity import information_criterion, operator_traces
 from stagewise.boosting.loop import Method, Problem, Validation, boost
@@ -17,6 +16,7 @@ from stagewise.boosting.model import Model
 from stagewise.data.sparse import Sparse
 from stagewise.errors import InputError, ParameterError
 from stagewise.estimators.family import BaseFamily
+from stagewise.estimators.joining import check_fitted
 from stagewise.estimators.labels import LabelClassifier
 from stagewise.estimators.numbers import NumberRegressor
 from stagewise.kernels.team import Team
@@ -157,7 +157,7 @@ class _Componentwise(BaseFamily):
     @property
     def selected_(self) -> np.ndarray:
         """The column of each stage: (M,), or (M, K) with K > 2 classes; -1 where no column fitted anything."""
-        check_is_fitted(self)
+        check_fitted(self)
         chosen = np.array([[self._column(term) for term in stage] for stage in self.model_.stages], np.int64)
         return chosen[:, 0] if chosen.shape[1] == 1 else chosen
 
@@ -167,7 +167,7 @@ class _Componentwise(BaseFamily):
 
     def _lines(self) -> tuple[np.ndarray, np.ndarray]:
         """Coefficients (M, K, n_columns) and intercepts (M, K) after each stage."""
-        check_is_fitted(self)
+        check_fitted(self)
         if self.base != "linear":
             raise AttributeError(f"a model of base={self.base!r} has no coefficients; only base='linear' has.")
         stages, k = self.model_.stages, self.model_.n_outputs

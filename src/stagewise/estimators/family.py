@@ -6,6 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from stagewise.backends.forerunner import send_ahead
 from stagewise.backends.pace import threads_for
 from stagewise.boosting.loop import Method, Problem, boost
 from stagewise.data.categories import FROM_DTYPE
@@ -130,6 +131,8 @@ class BaseFamily(TableEstimator):
         self._check_watchers()
         self._check_estimator()
         tree, params = self._tree_params(n, f), self._boost_params()
+        if self._on_bins():
+            send_ahead(tree, (dataset or table).schema.in_sets, n_jobs)  # type: ignore[union-attr]
         loss = self._loss()
         loss.check_target(target)
         weight = self._adjust_weights(read_weights(sample_weight, n), target)

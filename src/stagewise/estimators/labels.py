@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from sklearn.base import ClassifierMixin
-from sklearn.utils.class_weight import compute_sample_weight
 
 from stagewise.boosting.model import Model
 from stagewise.data.target import encode_labels, read_labels
 from stagewise.errors import InputError, ParameterError
+from stagewise.estimators.joining import MixinStandIn, inherits, join
 from stagewise.estimators.table import scored_rows
+
+if TYPE_CHECKING:
+    from sklearn.base import ClassifierMixin
+else:
+    ClassifierMixin = MixinStandIn
 
 __all__ = ["LabelClassifier"]
 
 
+@inherits("ClassifierMixin")
 class LabelClassifier(ClassifierMixin):
     """A classifier whose raw predictions become probabilities by its loss; put before a TableEstimator. It has the
     parameter misclassification_cost and may have class_weight."""
@@ -37,6 +42,8 @@ class LabelClassifier(ClassifierMixin):
     def _adjust_weights(self, weight: np.ndarray | None, y: np.ndarray) -> np.ndarray | None:
         class_weight = getattr(self, "class_weight", None)  # AdaBoost and its likes have none, as in scikit-learn
         if class_weight is not None:
+            from sklearn.utils.class_weight import compute_sample_weight
+
             try:
                 by_class = compute_sample_weight(class_weight, self.classes_[y.astype(np.int64)])
             except ValueError as error:
@@ -113,6 +120,7 @@ class LabelClassifier(ClassifierMixin):
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Accuracy of `predict`; a Dataset brings its own y and weights."""
+        join()
         return float(super().score(*scored_rows(X, y, sample_weight)))
 
     def staged_decision_function(self, X: Any) -> Iterator[np.ndarray]:

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.base import RegressorMixin
 
 from stagewise.boosting.model import Model
 from stagewise.data.target import read_target
+from stagewise.estimators.joining import MixinStandIn, inherits, join
 from stagewise.estimators.table import scored_rows
+
+if TYPE_CHECKING:
+    from sklearn.base import RegressorMixin
+else:
+    RegressorMixin = MixinStandIn
 
 __all__ = ["NumberRegressor"]
 
 
+@inherits("RegressorMixin")
 class NumberRegressor(RegressorMixin):
     """A regressor whose raw predictions become predictions by its loss; put before a TableEstimator."""
 
@@ -32,6 +38,7 @@ class NumberRegressor(RegressorMixin):
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """R² of `predict`; a Dataset brings its own y and weights."""
+        join()
         return float(super().score(*scored_rows(X, y, sample_weight)))
 
     def staged_predict(self, X: Any) -> Iterator[np.ndarray]:

@@ -5,12 +5,9 @@ from __future__ import annotations
 import numbers
 from collections.abc import Iterator
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state, estimator_html_repr
-from sklearn.utils.validation import check_is_fitted
 
 from stagewise.boosting.binned import binned_raw, binned_stages
 from stagewise.boosting.model import Model
@@ -19,8 +16,14 @@ from stagewise.data.dataset import Dataset
 from stagewise.data.sparse import Sparse
 from stagewise.data.table import Table, read_table
 from stagewise.errors import InputError, ParameterError
+from stagewise.estimators.joining import StandIn, check_fitted, inherits, join
 from stagewise.kernels.team import available_cores
 from stagewise.params import check_count, job_count
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+else:
+    BaseEstimator = StandIn
 
 __all__ = ["TableEstimator", "scored_rows"]
 
@@ -35,6 +38,7 @@ def scored_rows(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
     return X, y, sample_weight
 
 
+@inherits("BaseEstimator")
 class TableEstimator(BaseEstimator):
     """An estimator whose `fit` makes `model_` from a table; it has the parameters random_state, n_jobs, verbose and
     callbacks."""
@@ -66,6 +70,8 @@ class TableEstimator(BaseEstimator):
             try:
                 if isinstance(seed, (bool, np.bool_)):
                     raise ValueError("a truth value is no seed")
+                from sklearn.utils import check_random_state
+
                 seed = check_random_state(seed).randint(2**31 - 1)
             except ValueError as error:
                 raise ParameterError(
@@ -97,25 +103,25 @@ class TableEstimator(BaseEstimator):
     @property
     def feature_importances_(self) -> np.ndarray:
         """Relative importance of the columns: squared improvement, averaged over trees, scaled to sum 1."""
-        check_is_fitted(self)
+        check_fitted(self)
         self._need_trees("feature_importances_")
         total = self.model_.importance()
         return total / total.sum() if total.sum() > 0.0 else total
 
     def _rows(self, X: Any) -> np.ndarray | Sparse:
-        check_is_fitted(self)
+        check_fitted(self)
         return read_table(X, like=self.model_.schema, estimator_name=type(self).__name__).rows()
 
     def _raw(self, X: Any) -> np.ndarray:
         if isinstance(X, Dataset):
-            check_is_fitted(self)
+            check_fitted(self)
             return binned_raw(self.model_, X, job_count(self.n_jobs, available_cores()))
         rows = self._rows(X)
         return self.model_.raw(rows, job_count(self.n_jobs, available_cores()))
 
     def _staged_raw(self, X: Any) -> Iterator[np.ndarray]:
         if isinstance(X, Dataset):
-            check_is_fitted(self)
+            check_fitted(self)
             stages = binned_stages(self.model_, X, job_count(self.n_jobs, available_cores()))
             return (raw.copy() for raw in islice(stages, 1, None))
         rows = self._rows(X)
@@ -135,16 +141,21 @@ class TableEstimator(BaseEstimator):
 
     def _repr_html_inner(self) -> str:
         """scikit-learn's diagram, and below it what was fitted."""
+        from sklearn.utils import estimator_html_repr
+
         fitted = self.model_._repr_html_() if hasattr(self, "model_") else ""
         return f"<div>{estimator_html_repr(self)}{fitted}</div>"
 
     def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
+        join()
         bundle: dict[str, str] = super()._repr_mimebundle_(**options)
         if "text/html" in bundle:  # not with sklearn.set_config(display="text")
             bundle["text/html"] = self._repr_html_inner()
         return bundle
 
     def __sklearn_tags__(self) -> Any:
+        if join():  # what this method goes on to has changed
+            return self.__sklearn_tags__()
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         tags.input_tags.sparse = True

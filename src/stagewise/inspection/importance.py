@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from sklearn.metrics import check_scoring
 
 from stagewise.errors import InputError, InputTypeError
 from stagewise.inspection.listing import Listed, Summary, frame_of, number
@@ -125,6 +124,8 @@ def _drops(
         raise InputError("permutation importance needs X and y, best of rows that were held out.")
     model = subject.model
     matrix = subject.matrix(X)
+    from sklearn.metrics import check_scoring  # here, because scikit-learn takes a second to import
+
     scorer = check_scoring(subject.estimator, scoring)
     options = {} if sample_weight is None else {"sample_weight": sample_weight}
     shuffled = np.array(matrix)  # ours to write to

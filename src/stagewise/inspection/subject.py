@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import NotFittedError
 
 from stagewise.boosting.model import Model
 from stagewise.data.table import read_table
@@ -41,6 +40,8 @@ class Subject:
                 raise InputTypeError(f"model must be a fitted stagewise estimator or its model_, not {title}.")
             model = getattr(estimator, "model_", None)
             if model is None and type(estimator).__module__.split(".")[0] == "stagewise":
+                from sklearn.exceptions import NotFittedError
+
                 raise NotFittedError(f"This {title} is not fitted yet; call fit first.")
             if not isinstance(model, Model):
                 raise InputTypeError(

@@ -12,13 +12,13 @@ import hashlib
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numba
 from numba.core import event
-from numba.core.caching import FunctionCache, IndexDataCacheFile
-from numba.core.runtime import rtsys
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile
 
 __all__ = ["KernelCache", "KernelFile", "Notice", "STAMP", "announce"]
 
@@ -49,8 +49,12 @@ class KernelFile(IndexDataCacheFile):  # type: ignore[misc]  # numba is not type
             return None
 
     def save(self, key: Any, data: Any) -> None:
+        """Numba counts the files of a kernel, and two processes may count the same. Here a signature has its own."""
+        signature, machine, _ = key
+        name = self._data_name(int.from_bytes(hashlib.sha256(repr((signature, machine)).encode()).digest()[:6]))
         try:
-            super().save(key, data)
+            self._save_data(name, data)
+            self._save_index(self._load_index() | {key: name})
         except OSError:  # no room, no permission: the next process compiles again
             pass
 
@@ -63,29 +67,40 @@ class KernelFile(IndexDataCacheFile):  # type: ignore[misc]  # numba is not type
     def _load_data(self, name: str) -> Any:
         content = Path(self._data_path(name)).read_bytes()
         digest, data = content[:32], content[32:]
-        if hashlib.sha256(data).digest() != digest:
-            raise OSError(f"{name} is damaged")
+        if self._checksum(data) != digest:
+            raise OSError(f"{name} is damaged, or of other sources")
         return numba.core.caching.pickle.loads(data)
 
     def _save_data(self, name: str, data: Any) -> None:
         packed = self._dump(data)
         with self._open_for_write(self._data_path(name)) as file:
-            file.write(hashlib.sha256(packed).digest())
+            file.write(self._checksum(packed))
             file.write(packed)
+
+    def _checksum(self, data: bytes) -> bytes:
+        return hashlib.sha256(data + STAMP.encode()).digest()
 
 
 class KernelCache(FunctionCache):  # type: ignore[misc]  # numba is not typed
     """The cache of one kernel. Loads compiled code without Numba's library of typing rules and implementations, which
     only compiling needs: half a second of imports and registration."""
 
-    def __init__(self, plain: FunctionCache) -> None:
+    def __init__(self, plain: FunctionCache, form: type[CompileResultCacheImpl]) -> None:
+        """form: how a kernel is kept, see library.py."""
         self.__dict__.update(plain.__dict__)
+        self._impl = form(plain._impl)
         self._cache_file = KernelFile(plain._cache_file)
 
+    elsewhere: Callable[[Any], None] | None = None
+    """Waits for another process that may be compiling the kernel with a signature, see backends/forerunner.py."""
+
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        rtsys.initialize(target_context)
         with self._guard_against_spurious_io_errors():
-            return self._load_overload(sig, target_context)
+            found = self._load_overload(sig, target_context)
+            if found is None and self.elsewhere is not None:
+                self.elsewhere(sig)
+                found = self._load_overload(sig, target_context)
+            return found
 
 
 class Notice(event.Listener):  # type: ignore[misc]  # numba is not typed
@@ -102,7 +117,16 @@ class Notice(event.Listener):  # type: ignore[misc]  # numba is not typed
         return str(happened.data["dispatcher"].py_func.__module__).startswith("stagewise.")
 
     def on_start(self, happened: Any) -> None:
-        if self.silent or not self._ours(happened):
+        if self._ours(happened):
+            self.begin()
+
+    def on_end(self, happened: Any) -> None:
+        if self._ours(happened):
+            self.end()
+
+    def begin(self) -> None:
+        """From here on somebody waits."""
+        if self.silent:
             return
         self._depth += 1
         if self._depth == 1:
@@ -111,8 +135,9 @@ class Notice(event.Listener):  # type: ignore[misc]  # numba is not typed
             self._timer.daemon = True
             self._timer.start()
 
-    def on_end(self, happened: Any) -> None:
-        if self._depth == 0 or not self._ours(happened):
+    def end(self) -> None:
+        """The waiting is over."""
+        if self._depth == 0:
             return
         self._depth -= 1
         if self._depth == 0 and self._timer is not None:

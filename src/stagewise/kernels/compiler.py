@@ -17,6 +17,7 @@ from numba.core import types
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder, _LowerResult
 from numba.core.compiler_machinery import register_pass
+from numba.core.entrypoints import init_all
 from numba.core.targetconfig import ConfigStack
 from numba.core.typed_passes import NativeLowering
 
@@ -139,6 +140,7 @@ class KernelCompiler(CompilerBase):  # type: ignore[misc]
     lowering: type = KernelLowering
 
     def compile_extra(self, function: Any) -> Any:
+        init_all()
         with _in_haste():
             return super().compile_extra(function)
 

@@ -64,15 +64,22 @@ three times as long and gives the same results. STAGEWISE_PLAIN_NUMBA=1 asks for
 
 if KNOWN:
     from stagewise.kernels.compiler import DeviceCompiler, KernelCompiler
+    from stagewise.kernels.library import KeptForm
 
 if JIT:
     event.register("numba:compile", announce)
 
 
+def _no_extensions() -> None:
+    """Numba looks through all installed packages for extensions of its own before it even asks what is on disk, which
+    takes 20 ms; compiler.py has it do so before something is compiled."""
+
+
 def _with_own_cache(dispatcher: Any) -> Any:
     """Keep the kernel's compiled code in files of ours, see cache.py."""
     if KNOWN:
-        dispatcher._cache = KernelCache(dispatcher._cache)
+        dispatcher._cache = KernelCache(dispatcher._cache, KeptForm)
+        dispatcher._compilation_chain_init_hook = _no_extensions
     else:
         dispatcher._cache._cache_file = KernelFile(dispatcher._cache._cache_file)
     return dispatcher
