@@ -18,8 +18,8 @@
 CatBoost draws rows, adds noise to its scores and takes several steps a leaf unless told otherwise; here it does what
 the others do: all rows, no noise, one Newton step, and it need not evaluate the training loss at each stage.
 It starts from the mean for squared error and two classes; counts get their mean as a baseline, K classes start from 0.
-XGBoost and LightGBM make Poisson steps shorter unless told otherwise (second derivatives times e^0.7, for safety), which
-the others do not: here they take whole steps too.
+XGBoost and LightGBM shorten Poisson steps unless told otherwise (second derivatives times e^0.7, for safety), which the
+others do not: here they take whole steps too.
 For K classes second derivatives differ by constant factors: LightGBM and we K/(K-1), XGBoost 2, scikit-learn 1.
 """
 
