@@ -18,7 +18,8 @@
 CatBoost draws rows, adds noise to its scores and takes several steps a leaf unless told otherwise; here it does what
 the others do: all rows, no noise, one Newton step, and it need not evaluate the training loss at each stage.
 It starts from the mean for squared error and two classes; counts get their mean as a baseline, K classes start from 0.
-XGBoost and LightGBM add a safeguard to the Poisson step (max_delta_step 0.7) that the others do not have.
+XGBoost and LightGBM shorten Poisson steps unless told otherwise (second derivatives times e^0.7, for safety), which the
+others do not: here they take whole steps too.
 For K classes second derivatives differ by constant factors: LightGBM and we K/(K-1), XGBoost 2, scikit-learn 1.
 CatBoost's order of leaves is its own, and so is its min_data_in_leaf. parts/draws.py compares like with like.
 """
@@ -112,6 +113,7 @@ class LightGBM(Rival):
         }
         if settings.classes:
             return LGBMClassifier(**options)
+        options |= {"poisson_max_delta_step": 1e-9} if settings.task == "count" else {}  # 0 is refused
         return LGBMRegressor(objective="poisson" if settings.task == "count" else "regression", **options)
 
 
@@ -142,6 +144,7 @@ class XGBoost(Rival):
             options |= {"max_depth": settings.depth}
         if settings.classes:
             return XGBClassifier(**options)
+        options |= {"max_delta_step": 0.0} if settings.task == "count" else {}
         return XGBRegressor(objective="count:poisson" if settings.task == "count" else "reg:squarederror", **options)
 
 

@@ -9,12 +9,14 @@ import naive
 from kernels.build import every_team, quantized, run
 from stagewise.kernels.draw import SURE, draw_pairs, draw_rows, gather_pairs, scatter_words, score_codes
 from stagewise.kernels.exact import packing
+from stagewise.kernels.lanes import COMPRESSES
 from stagewise.kernels.pairs import Update
 from stagewise.kernels.scores import ABSENT, CODES, Scores
 from stagewise.kernels.team import Team
 
 KEY = np.uint64(12345678901234567)
 NOBODY = np.empty(0, np.bool_)
+NO_BITS = np.empty(0, np.uint16)
 
 
 def codes_of(grad: np.ndarray, skip: np.ndarray, scale: float, n_threads: int = 1) -> tuple[np.ndarray, np.ndarray]:
@@ -47,21 +49,25 @@ def test_scores_at_the_ends():
 
 @pytest.mark.nojit
 @every_team
-def test_draw_rows(n_threads):
-    n = 3000
+@pytest.mark.parametrize("n", [3000, 3008, 64, 1])
+def test_draw_rows(n_threads, n):
     rng = np.random.default_rng(4)
     codes = rng.integers(0, 6, n).astype(np.uint16)
     below, factor = np.zeros(CODES, np.uint32), np.zeros(CODES)
     below[1:6] = np.rint(np.array([0.0, 0.1, 0.5, 0.9, 1.0]) * SURE).astype(np.uint32)
     factor[1:6] = [1.0, 10.0, 2.0, 1.0 / 0.9, 1.0]
     chosen, weight = np.zeros(n, np.uint32), np.zeros(n)
+    bits = np.full(-(-n // 64) if COMPRESSES else 0, 7, np.uint64)
     with Team(n_threads) as team:
-        drawn = np.zeros((team.n_threads, 8), np.int64)
-        found = team.run(
-            draw_rows, team.gate, codes, KEY, below, factor, np.zeros(n, np.uint32), drawn, chosen, weight
-        )  # fmt: skip
+        drawn, scratch = np.zeros((team.n_threads, 8), np.int64), np.zeros(n, np.uint32)
+        given = team.gate, codes, KEY, below, factor, scratch, drawn
+        found = team.run(draw_rows, *given, bits.view(np.uint16), chosen, weight)
+        again = team.run(draw_rows, *given, NO_BITS, chosen, weight)
     rows, weights = naive.draw_rows(codes, int(KEY), below.tolist(), factor)
     assert chosen[:found].tolist() == rows
+    assert again == found
+    if COMPRESSES:
+        assert np.flatnonzero(np.unpackbits(bits.view(np.uint8), bitorder="little")).tolist() == rows
     np.testing.assert_array_equal(weight[:found], weights)
     assert not (codes[rows] <= 1).any()  # ABSENT, and never
     assert ABSENT == 0
@@ -118,7 +124,7 @@ def test_draw_pairs(n_threads, room):
     with Team(n_threads) as team:
         drawn, peaks = np.zeros((team.n_threads, 8), np.int64), np.zeros((team.n_threads, 8))
         found = team.run(
-            draw_pairs, team.gate, codes, KEY, below, factor, np.zeros(n, np.uint32), drawn, chosen, weight,
+            draw_pairs, team.gate, codes, KEY, below, factor, np.zeros(n, np.uint32), drawn, NO_BITS, chosen, weight,
             (grad, hess, np.empty(0), no_update(team.n_threads), peaks, out), room,
         )  # fmt: skip
     rows, weights, pairs = naive.draw_pairs(codes, int(KEY), below.tolist(), factor, grad, hess, np.empty(0))

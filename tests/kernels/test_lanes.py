@@ -63,3 +63,34 @@ if lanes.COMPRESSES or not JIT:
         chosen = [103 + i for i in range(16) if mask >> i & 1]
         assert to.tolist() == [7] * 5 + chosen + [7] * (35 - len(chosen))
         assert ones(np.uint16(mask)) == len(chosen)
+
+
+@compiled
+def are_below(values, bounds, k):
+    return lanes.below_mask(values, bounds, k)
+
+
+@pytest.mark.nojit
+def test_below_mask():
+    rng = np.random.default_rng(2)
+    values, bounds = rng.integers(0, 2**32, (2, 40)).astype(np.uint32)  # beyond int32, too
+    bounds[3:9] = values[3:9]
+    for k in (0, 5, 24):
+        mask = are_below(values, bounds, np.uint64(k))
+        assert [bool(mask >> i & 1) for i in range(16)] == (values < bounds)[k : k + 16].tolist()
+
+
+if lanes.COMPRESSES_BYTES or not JIT:
+
+    @compiled
+    def store_bytes(column, k, mask, to, place):
+        lanes.store_bytes(column, k, mask, to, place)
+
+    @pytest.mark.nojit
+    @pytest.mark.parametrize("mask", [0, 1, 1 << 63, 2**64 - 1, 0x0F0F0F0F0F0F0F0F, 0x123456789ABCDEF0])
+    def test_chosen_bytes_are_stored_and_nothing_else(mask):
+        column, to = np.arange(100, 170, dtype=np.uint8), np.full(80, 7, np.uint8)
+        store_bytes(column, np.uint64(3), np.uint64(mask), to, np.uint64(5))
+        chosen = [103 + i for i in range(64) if mask >> i & 1]
+        assert to.tolist() == [7] * 5 + chosen + [7] * (75 - len(chosen))
+        assert ones(np.uint64(mask)) == len(chosen)

@@ -10,7 +10,7 @@ import numpy as np
 
 from stagewise.backends.grown import Grown, harvested
 from stagewise.backends.pace import Pace, tree_work
-from stagewise.backends.samples import NO_PACKING, SampleRoom
+from stagewise.backends.samples import NO_PACKING, Drawn, SampleRoom
 from stagewise.data.dataset import padded_cuts
 from stagewise.kernels.draw import scatter_words
 from stagewise.kernels.exact import Packing, hash_values, limb_bits, packing, power_above
@@ -127,7 +127,7 @@ class CpuBackend:
         self._laid_out = False  # whether line WHOLE is
         # unsigned: a signed index is checked for being negative, which doubles the time of the sums by label
         self.labels = np.empty(self.n_rows, np.uint16 if 2 * leaves < 2**16 else np.uint32)
-        self._samples = SampleRoom(self.bins, self.labels[:0])
+        self._samples = SampleRoom(self.bins, self.labels[:0], 0 if len(self.places) else self.n_rows)
         self._code_labels = np.zeros(self._n_codes, self.labels.dtype) if len(self.places) else self.labels
         self._scratch = (
             np.zeros((threads, 3, 256)), np.zeros((threads, 2, N_FIELDS), np.int64), np.zeros((threads, 8)),
@@ -208,6 +208,11 @@ class CpuBackend:
         self._ahead = None if self._samples.last is None else (*self._samples.last, True)
         self._lost[:] = 0
         return self._samples.update(self._words, self._lost)
+
+    @property
+    def drawn(self) -> Drawn:
+        """Where to say which rows are in the next sample."""
+        return self._samples.drawn
 
     def grow(
         self, chosen: Packing, index: np.ndarray, rest: np.ndarray | None, key: np.uint64,

@@ -35,7 +35,7 @@ def _sampler(bench: Bench) -> Sampler:
     """All rows, or a share of them; trimmed by influence where that is asked for."""
     problem, params = bench.problem, bench.params
     given = (len(problem.y), problem.skip, bench.backend.team, params.seed)
-    gather = Gather(bench.targets.weight, bench.backend.foresee)
+    gather = Gather(bench.targets.weight, bench.backend.foresee, bench.backend.drawn)
     if params.sampling == "goss":
         return GossSampler(*given, int(1.0 / params.learning_rate), params.top, params.rest, problem.shard, gather)
     if params.sampling == "mvs" and params.subsample < 1.0:

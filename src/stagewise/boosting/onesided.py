@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from stagewise.backends.samples import Drawn
 from stagewise.boosting.pairs import NO_UPDATE, Pairs
 from stagewise.boosting.sampling import Rows, Sampler
 from stagewise.data.shard import Shard
@@ -29,15 +30,17 @@ _PURPOSE = 0x73636F72  # "scor"
 _SIZES = np.ldexp(1.0 + (np.arange(CODES) + 1) % 256 / 256.0, (np.arange(CODES) + 1) // 256 - CODES // 256)
 """The least score of each code, as a share of the largest one possible."""
 _SQUARES = _SIZES**2
+_NO_BITS = np.empty(0, np.uint64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Gather:
-    """What the pairs of a sample need beside those of all rows: the weights of all rows (empty: 1 each), and how pairs
-    of one output are to be packed on the way."""
+    """What a sample needs beside the pairs of all rows: the weights of all rows (empty: 1 each), how pairs of one
+    output are to be packed on the way, and where to leave word of which rows were drawn."""
 
     weight: np.ndarray = field(default_factory=lambda: np.empty(0))
     foresee: Callable[[], Update] = lambda: NO_UPDATE
+    drawn: Drawn = field(default_factory=lambda: Drawn(_NO_BITS))
 
 
 class ScoreSampler(Sampler):
@@ -101,7 +104,7 @@ class ScoreSampler(Sampler):
         if self.shard is None:
             expected = float(share @ counts)
             gathered = min(self.n_rows, int(expected + 8.0 * math.sqrt(expected)) + 64)
-            draw = self._draw_arguments(0, self.n_rows, key, below, times, 0)
+            draw = self._draw_arguments(0, self.n_rows, key, below, times, 0, self.gather.drawn.bits)
             rest = (pairs.grad, pairs.hess, weight, update, peaks, self._room(k, gathered))
             n = self.team.run(draw_pairs, *draw, rest, gathered)
         else:
@@ -110,6 +113,7 @@ class ScoreSampler(Sampler):
                 self._chosen[n : n + here] += np.uint32(start)
                 n += here
         index, factor, room = self._chosen[:n], self._weight[:n], self._room(k, n)
+        self.gather.drawn.rows = index if self.shard is None else None
         if n > gathered:  # of a shard; or against all odds
             self.team.run(gather_pairs, index, factor, pairs.grad, pairs.hess, weight, update, peaks, room)
         grad, hess = room[: 2 * k * n].reshape(2, k, n)
@@ -118,12 +122,19 @@ class ScoreSampler(Sampler):
         return index, factor, Pairs(grad, hess, of_grad, of_hess, pairs.deviance, weights, of_weight)
 
     def _draw_arguments(
-        self, start: int, stop: int, key: np.uint64, below: np.ndarray, times: np.ndarray, n: int
+        self,
+        start: int,
+        stop: int,
+        key: np.uint64,
+        below: np.ndarray,
+        times: np.ndarray,
+        n: int,
+        bits: np.ndarray = _NO_BITS,
     ) -> tuple[object, ...]:
         """Of `draw_rows`, for rows start..stop, when n rows have been drawn already."""
         return (
             self.team.gate, self._codes[start:stop], key, below, times, self._scratch[start:stop],
-            np.zeros((self.team.n_threads, 8), np.int64), self._chosen[n:], self._weight[n:],
+            np.zeros((self.team.n_threads, 8), np.int64), bits.view(np.uint16), self._chosen[n:], self._weight[n:],
         )  # fmt: skip
 
     def _room(self, k: int, n: int) -> np.ndarray:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from stagewise.kernels.exact import mix
-from stagewise.kernels.jit import kernel
+from stagewise.kernels.jit import kernel, merged
+from stagewise.kernels.lanes import COMPRESSES, LANES, below_mask, count_ones, store_chosen
 from stagewise.kernels.pairs import CHUNK, largest, pack, pack_rows, widen_rows
 from stagewise.kernels.scores import code_rows
 from stagewise.kernels.team import barrier, share
@@ -36,23 +37,58 @@ def score_codes(tid, n_threads, grad, scores):
         code_rows(score, 1.0, scores, a, b, tid)
 
 
+if COMPRESSES:
+
+    @merged
+    def list_below(hashes, bounds, numbers, count, out, n, bits, place):
+        """Those of numbers[:count] whose hash is below its bound, to out[n:]; n after them. Where there is room for
+        them, `bits` from `place` on have a bit for each. Bounds beyond `count`, to a multiple of 64, are 0."""
+        k, end, lanes = np.uint64(0), np.uint64((count + 63) // 64 * 64), np.uint64(LANES)
+        while k < end:
+            mask = below_mask(hashes, bounds, k)
+            store_chosen(numbers, k, mask, out, n)
+            n += count_ones(mask)
+            if bits.shape[0] > 0:
+                bits[place] = mask
+                place += 1
+            k += lanes
+        return n
+
+else:
+
+    @merged
+    def list_below(hashes, bounds, numbers, count, out, n, bits, place):
+        """The same, one by one; there is never room for bits."""
+        for i in range(count):
+            out[n] = numbers[i]  # without a branch: overwritten unless it counts
+            n += np.uint64(hashes[i] < bounds[i])
+        return n
+
+
 @kernel(arrays=True)
-def draw_rows(tid, n_threads, gate, codes, key, below, factor, scratch, drawn, chosen, weight):
+def draw_rows(tid, n_threads, gate, codes, key, below, factor, scratch, drawn, bits, chosen, weight):
     """chosen = the rows whose hash (31 bits) is below that of their code, ascending, with weight factor[code].
 
-    below: uint32 (CODES). scratch: uint32 (n_rows); drawn: int64 (n_threads, 8). The number chosen.
+    below: uint32 (CODES). scratch: uint32 (n_rows); drawn: int64 (n_threads, 8). bits: uint16, a bit for each row that
+    says whether it was drawn, in whole words of 64; or empty. The number chosen.
     """
-    k0, k1 = share(0, codes.shape[0], tid, n_threads)
+    n_rows = codes.shape[0]
+    w0, w1 = share(0, (n_rows + 63) // 64, tid, n_threads)
+    k0, k1 = 64 * w0, min(64 * w1, n_rows)
     mine = scratch[k0:k1]
-    hashes = np.empty(CHUNK, np.uint32)
+    hashes, bounds, numbers = np.empty(CHUNK, np.uint32), np.empty(CHUNK, np.uint32), np.empty(CHUNK, np.uint32)
     n = np.uint64(0)
     for a in range(k0, k1, CHUNK):
+        own_codes = codes[a : min(a + CHUNK, k1)]
+        count = own_codes.shape[0]
         for i in range(CHUNK):  # in vectors
             hashes[i] = np.uint32(mix(key, a + i) >> np.uint64(33))
-        own_codes = codes[a : min(a + CHUNK, k1)]
-        for i in range(own_codes.shape[0]):
-            mine[n] = a + i  # without a branch: overwritten unless it counts
-            n += np.uint64(hashes[i] < below[own_codes[i]])
+            numbers[i] = a + i
+        for i in range(count):
+            bounds[i] = below[own_codes[i]]
+        for i in range(count, (count + 63) // 64 * 64):  # nobody
+            bounds[i] = 0
+        n = list_below(hashes, bounds, numbers, count, mine, n, bits, a // LANES)
     drawn[tid, 0] = n
     if barrier(gate, n_threads):
         return np.int64(-1)
@@ -97,10 +133,10 @@ def gather_pairs(tid, n_threads, index, factor, grad, hess, weight, update, peak
 
 
 @kernel
-def draw_pairs(tid, n_threads, gate, codes, key, below, factor, scratch, drawn, chosen, weight, pairs, room):
+def draw_pairs(tid, n_threads, gate, codes, key, below, factor, scratch, drawn, bits, chosen, weight, pairs, room):
     """`draw_rows`, and `gather_pairs` of the rows drawn if there are at most `room`: one call of the threads instead of
     two. pairs: what the latter is told beside rows and factors. The number drawn."""
-    n = draw_rows(tid, n_threads, gate, codes, key, below, factor, scratch, drawn, chosen, weight)
+    n = draw_rows(tid, n_threads, gate, codes, key, below, factor, scratch, drawn, bits, chosen, weight)
     if 0 < n <= room and not barrier(gate, n_threads):
         gather_pairs(tid, n_threads, chosen[:n], weight[:n], *pairs)
     return n

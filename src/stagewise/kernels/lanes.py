@@ -9,13 +9,46 @@ from numba.extending import intrinsic
 
 from stagewise.kernels.jit import JIT, address_of, in_every_lane
 
-__all__ = ["COMPRESSES", "LANES", "count_ones", "left_mask", "run_mask", "store_chosen"]
+__all__ = [
+    "COMPRESSES",
+    "COMPRESSES_BYTES",
+    "LANES",
+    "below_mask",
+    "count_ones",
+    "left_mask",
+    "run_mask",
+    "store_bytes",
+    "store_chosen",
+]
 
 LANES = 16
 """Rows that `left_mask` and `store_chosen` take at a time."""
 
 COMPRESSES = JIT and all(binding.get_host_cpu_features().get(name) for name in ("avx512f", "avx512bw", "avx512vl"))
 """Whether the processor can move chosen lanes of a vector side by side."""
+
+COMPRESSES_BYTES = COMPRESSES and bool(binding.get_host_cpu_features().get("avx512vbmi2"))
+"""Whether it can do so with 64 bytes."""
+
+
+def _store_first(context, builder, vector, chosen, target, mask, align):
+    """Store as many of the first lanes of `chosen` as the mask has bits."""
+    wide, bits = ir.IntType(64), mask.type
+    count = builder.ctpop(builder.zext(mask, wide) if bits.width < 64 else mask)
+    # 2**count - 1, also for 64
+    first = builder.select(
+        builder.icmp_unsigned("==", count, wide(64)),
+        wide(-1),
+        builder.sub(builder.shl(wide(1), count), wide(1)),
+    )
+    first = first if bits.width == 64 else builder.trunc(first, bits)
+    flags = ir.VectorType(ir.IntType(1), vector.count)
+    signature = ir.FunctionType(ir.VoidType(), [vector, target.type, ir.IntType(32), flags])
+    name = f"llvm.masked.store.v{vector.count}i{vector.element.width}.p0"
+    store = builder.module.declare_intrinsic(name, (), signature)
+    builder.call(store, [chosen, target, ir.IntType(32)(align), builder.bitcast(first, flags)])
+    return context.get_dummy_value()
+
 
 if JIT:
 
@@ -64,8 +97,7 @@ if JIT:
             return None
 
         def codegen(context, builder, sig, args):
-            lanes, i32 = ir.IntType(LANES), ir.IntType(32)
-            vector, flags = ir.VectorType(i32, LANES), ir.VectorType(ir.IntType(1), LANES)
+            vector, flags = ir.VectorType(ir.IntType(32), LANES), ir.VectorType(ir.IntType(1), LANES)
             source = builder.bitcast(address_of(context, builder, sig.args[0], *args[:2]), vector.as_pointer())
             target = builder.bitcast(address_of(context, builder, sig.args[3], *args[3:]), vector.as_pointer())
             some, zeros = builder.load(source, align=4), ir.Constant(vector, [0] * LANES)
@@ -73,23 +105,61 @@ if JIT:
                 "llvm.x86.avx512.mask.compress.v16i32", (), ir.FunctionType(vector, [vector, vector, flags])
             )
             chosen = builder.call(compress, [some, zeros, builder.bitcast(args[2], flags)])
-            count = builder.zext(builder.ctpop(args[2]), i32)
-            first = builder.trunc(builder.sub(builder.shl(i32(1), count), i32(1)), lanes)
-            signature = ir.FunctionType(ir.VoidType(), [vector, target.type, i32, flags])
-            store = builder.module.declare_intrinsic("llvm.masked.store.v16i32.p0", (), signature)
-            builder.call(store, [chosen, target, i32(4), builder.bitcast(first, flags)])
-            return context.get_dummy_value()
+            return _store_first(context, builder, vector, chosen, target, args[2], 4)
 
         return types.void(rows, types.uint64, types.uint16, to, types.uint64), codegen
 
     @intrinsic
-    def count_ones(typing, mask):
-        """How many bits of a mask are set."""
+    def store_bytes(typing, column, k, mask, to, place):
+        """Those of column[k : k + 64] whose bit is set in the mask, side by side to to[place:]; nothing else is read or
+        touched. For processors with AVX-512 VBMI2 alone, see COMPRESSES_BYTES."""
+        if column.layout != "C" or to.layout != "C":
+            return None
 
         def codegen(context, builder, sig, args):
-            return builder.zext(builder.ctpop(args[0]), ir.IntType(64))
+            vector, flags = ir.VectorType(ir.IntType(8), 64), ir.VectorType(ir.IntType(1), 64)
+            source = builder.bitcast(address_of(context, builder, sig.args[0], *args[:2]), vector.as_pointer())
+            target = builder.bitcast(address_of(context, builder, sig.args[3], *args[3:]), vector.as_pointer())
+            asked, zeros = builder.bitcast(args[2], flags), ir.Constant(vector, [0] * 64)
+            signature = ir.FunctionType(vector, [source.type, ir.IntType(32), flags, vector])
+            load = builder.module.declare_intrinsic("llvm.masked.load.v64i8.p0", (), signature)
+            some = builder.call(load, [source, ir.IntType(32)(1), asked, zeros])
+            compress = builder.module.declare_intrinsic(
+                "llvm.x86.avx512.mask.compress.v64i8", (), ir.FunctionType(vector, [vector, vector, flags])
+            )
+            chosen = builder.call(compress, [some, zeros, asked])
+            return _store_first(context, builder, vector, chosen, target, args[2], 1)
 
-        return types.uint64(types.uint16), codegen
+        return types.void(column, types.uint64, types.uint64, to, types.uint64), codegen
+
+    @intrinsic
+    def below_mask(typing, values, bounds, k):
+        """Bit i is set when values[k + i] < bounds[k + i], both uint32, for 16 lanes."""
+        if values.layout != "C" or bounds.layout != "C":
+            return None
+
+        def codegen(context, builder, sig, args):
+            vector = ir.VectorType(ir.IntType(32), LANES)
+            own, limits = (
+                builder.load(
+                    builder.bitcast(address_of(context, builder, sig.args[n], args[n], args[2]), vector.as_pointer()),
+                    align=4,
+                )
+                for n in (0, 1)
+            )
+            return builder.bitcast(builder.icmp_unsigned("<", own, limits), ir.IntType(LANES))
+
+        return types.uint16(values, bounds, types.uint64), codegen
+
+    @intrinsic
+    def count_ones(typing, mask):
+        """How many bits of a mask, uint16 or uint64, are set."""
+
+        def codegen(context, builder, sig, args):
+            count = builder.ctpop(args[0])
+            return builder.zext(count, ir.IntType(64)) if mask.bitwidth < 64 else count
+
+        return types.uint64(mask), codegen
 
 else:
 
@@ -103,6 +173,14 @@ else:
     def store_chosen(rows, k, mask, to, place):
         chosen = rows[int(k) : int(k) + LANES][(int(mask) >> np.arange(LANES)) & 1 == 1]
         to[int(place) : int(place) + len(chosen)] = chosen
+
+    def store_bytes(column, k, mask, to, place):
+        chosen = [column[int(k) + i] for i in range(64) if int(mask) >> i & 1]
+        to[int(place) : int(place) + len(chosen)] = chosen
+
+    def below_mask(values, bounds, k):
+        below = values[int(k) : int(k) + LANES] < bounds[int(k) : int(k) + LANES]
+        return np.uint16(np.dot(below, 1 << np.arange(LANES)))
 
     def count_ones(mask):
         return np.uint64(int(mask).bit_count())

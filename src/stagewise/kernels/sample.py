@@ -14,11 +14,12 @@ import numpy as np
 
 from stagewise.kernels.histogram import PITCH, clear, flush
 from stagewise.kernels.jit import device, never_inline, prefetch
+from stagewise.kernels.lanes import COMPRESSES_BYTES, count_ones, store_bytes
 from stagewise.kernels.team import barrier, share
 
 __all__ = ["NO_SAMPLE", "Sample"]
 
-_WHOLE = 4
+_WHOLE, _WHOLE_BYTES = 4, 32
 """A node with at least one row of so many fetches the column for all rows: others will ask for it too."""
 
 _AHEAD = 32
@@ -33,6 +34,7 @@ class Sample(NamedTuple):
     by_row: np.ndarray  # uint32: room for theirs, the bins that growth is given
     columns: np.ndarray  # uint8 (n_columns, n): room for their codes, column by column
     ready: np.ndarray  # uint8 (n_columns + 1): whether a column is there; the last entry: whether by_row is
+    bits: np.ndarray  # uint64: a bit for each row of the table, whether it is one of these; empty: not known
 
 
 NO_SAMPLE = Sample(
@@ -41,6 +43,7 @@ NO_SAMPLE = Sample(
     by_row=np.empty(0, np.uint32),
     columns=np.empty((0, 0), np.uint8),
     ready=np.empty(0, np.uint8),
+    bits=np.empty(0, np.uint64),
 )
 
 
@@ -95,6 +98,45 @@ def sample_share(sample, words, fours, start, stop, packing, pools, tid):
         k = end
 
 
+if COMPRESSES_BYTES:
+
+    @device
+    def fetch_bytes(column, sample, out, tid, n_threads):
+        """`fetch_all`, 64 rows of the table at a time: a tenth of the time."""
+        never_inline()
+        w0, w1 = share(0, sample.bits.shape[0], tid, n_threads)
+        first, last = 0, sample.places.shape[0]  # of the rows from 64 * w0 on
+        while first < last:
+            middle = (first + last) // 2
+            if np.int64(sample.places[middle]) < 64 * w0:
+                first = middle + 1
+            else:
+                last = middle
+        place = np.uint64(first)
+        for w in range(w0, w1):
+            mask = sample.bits[w]
+            store_bytes(column, np.uint64(64) * np.uint64(w), mask, out, place)
+            place += count_ones(mask)
+
+else:
+
+    @device
+    def fetch_bytes(column, sample, out, tid, n_threads):
+        """Never called: `bits` is empty."""
+
+
+@device
+def fetch_all(column, sample, out, tid, n_threads):
+    """This thread's part of out[k] = column[places[k]], for all rows of the sample."""
+    if sample.bits.shape[0] > 0:
+        fetch_bytes(column, sample, out, tid, n_threads)
+        return
+    k0, k1 = share(0, sample.places.shape[0], tid, n_threads)
+    places, own = sample.places[k0:k1], out[k0:k1]
+    for k in range(k1 - k0):
+        own[k] = column[places[k]]
+
+
 @device
 def fetch_codes(column, place, rows, s, e, alone, sample, gate, tid, n_threads):
     """See to it that sample.columns[place] has the codes of rows[s:e]; column: the table's own. True when called off.
@@ -105,11 +147,8 @@ def fetch_codes(column, place, rows, s, e, alone, sample, gate, tid, n_threads):
     if sample.ready[place] != 0:
         return False
     n, out = sample.places.shape[0], sample.columns[place]
-    if _WHOLE * (e - s) >= n:
-        k0, k1 = share(0, n, tid, n_threads)
-        places, own = sample.places[k0:k1], out[k0:k1]
-        for k in range(k1 - k0):
-            own[k] = column[places[k]]
+    if (_WHOLE if sample.bits.shape[0] == 0 else _WHOLE_BYTES) * (e - s) >= n:
+        fetch_all(column, sample, out, tid, n_threads)
         off = barrier(gate, n_threads)
         if tid == 0 and not off:
             sample.ready[place] = 1
