@@ -55,3 +55,12 @@ def test_one_bin_takes_the_largest_values_of_all_rows(constant, wide):
     for sign in (1.0, -1.0):
         case = Case(np.zeros((n, 1), np.uint8), [1], np.full(n, sign), np.ones(n), constant, wide)
         check(case, np.arange(n, dtype=np.uint32))
+
+
+@pytest.mark.parametrize("n_columns", [12, 16, 17, 20, 28, 33, 50, 65])
+def test_rows_that_follow_each_other_are_added_to_groups_of_columns(n_columns):
+    rng = np.random.default_rng(n_columns)
+    case = random_case(rng, 5_000, [2 + 13 * j % 250 for j in range(n_columns)], 0.1)
+    check(case, np.arange(5_000, dtype=np.uint32))
+    check(case, np.arange(7, 2_056, dtype=np.uint32))  # one more than a round
+    check(case, np.arange(4_999, 5_000, dtype=np.uint32))

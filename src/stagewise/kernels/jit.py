@@ -320,6 +320,22 @@ if JIT:
 
         return types.void(out, types.uint64, words, types.uint64), codegen
 
+    def _bytes_at(width, context, builder, sig, args):
+        word = ir.IntType(8 * width)
+        address = builder.bitcast(address_of(context, builder, sig.args[0], *args), word.as_pointer())
+        value = builder.load(address, align=1)
+        return value if width == 8 else builder.zext(value, ir.IntType(64))
+
+    @intrinsic
+    def four_at(typing, array, index):
+        """Four bytes from array[index] on as one number, the first of them lowest."""
+        return types.uint64(array, types.uint64), functools.partial(_bytes_at, 4)
+
+    @intrinsic
+    def eight_at(typing, array, index):
+        """Eight bytes from array[index] on as one number, the first of them lowest."""
+        return types.uint64(array, types.uint64), functools.partial(_bytes_at, 8)
+
     @intrinsic
     def never_inline(typing):
         """Keep the function that says this out of its callers: a long helper with several callers is compiled once."""
@@ -386,6 +402,12 @@ else:
 
     def add_four(out, index, words, place):
         out[int(index) : int(index) + 4] += words[int(place) : int(place) + 4]
+
+    def four_at(array, index):
+        return np.uint64(int.from_bytes(array[index : index + np.uint64(4)].tobytes(), "little"))
+
+    def eight_at(array, index):
+        return np.uint64(int.from_bytes(array[index : index + np.uint64(8)].tobytes(), "little"))
 
     def never_inline():
         return None
