@@ -114,8 +114,8 @@ def run_of(bins, p, width, words, i, end, fours, q, out):
 
 @device
 def add_run(bins, stride, words, i, end, out):
-    """Rows i..end and all columns. Some rows at a time are added to up to sixteen columns, then to the next sixteen: the
-    histograms of 28 would take twice the first-level cache.
+    """Rows i..end and all columns. Some rows at a time are added to up to sixteen columns, then to the next sixteen:
+    the histograms of 28 would take twice the first-level cache.
 
     Billion adds a second with 12, 20, 28 and 50 columns: 3.1, 2.9, 2.9, 2.6; in one go, two rows at a time, 2.6, 2.5,
     2.45, 2.05. It takes all three: groups, a number of columns that the compiler knows, and the prefetch, without which
