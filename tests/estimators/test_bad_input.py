@@ -618,6 +618,24 @@ def test_many_columns_and_few_rows():
     assert model.feature_importances_.argmax() == 700
 
 
+@pytest.mark.parametrize("loss", ["squared_error", "absolute_error", "huber", "quantile", "poisson", "gamma"])
+def test_the_target_is_only_read(loss):
+    """It is not copied, so nothing may be written to it; and one that cannot be written to gives the same model."""
+    y = np.exp(X[:, 0])
+    before, locked = y.copy(), y.copy()
+    locked.flags.writeable = False
+    model = R(loss=loss, n_estimators=5, min_samples_leaf=2).fit(X, y, eval_set=(X, y))
+    np.testing.assert_array_equal(y, before)
+    assert difference(model, R(loss=loss, n_estimators=5, min_samples_leaf=2).fit(X, locked, eval_set=(X, y))) == ""
+
+
+def test_more_classes_than_bytes_can_number():
+    y = np.arange(1200) % 300
+    model = C(n_estimators=1, min_samples_leaf=1, learning_rate=1.0, max_leaf_nodes=8).fit(y[:, None], y)
+    assert model.predict_proba(y[:5, None]).shape == (5, 300)
+    assert (model.predict(y[:, None]) == y).mean() > 0.5
+
+
 def test_many_classes():
     y = np.arange(200) % 50
     x = np.column_stack([y, np.random.default_rng(2).normal(size=200)])

@@ -19,7 +19,7 @@ from stagewise.kernels.grow import DEADLINE, Shape, Work, extras_of, grow
 from stagewise.kernels.histogram import NO_ROOT, PITCH, Bins, Pools
 from stagewise.kernels.labels import MOST_LEAVES, label_all, label_and_sum
 from stagewise.kernels.leaves import add_leaves, leaf_quantiles, leaf_sums
-from stagewise.kernels.nodes import GRAD, WHOLE, Nodes
+from stagewise.kernels.nodes import GRAD, HOME, Nodes
 from stagewise.kernels.pairs import Update, quantize
 from stagewise.kernels.predict import add_tree_binned, label_binned
 from stagewise.kernels.reducer import ALONE, Reducer
@@ -123,8 +123,7 @@ class CpuBackend:
             split=np.zeros((2 * leaves - 1, N_FIELDS), np.int64),
             gain=np.zeros(2 * leaves - 1),
         )
-        self._rows = np.empty((3, self.n_rows), np.uint32)
-        self._laid_out = False  # whether line WHOLE is
+        self._rows = np.empty((2, self.n_rows), np.uint32)
         # unsigned: a signed index is checked for being negative, which doubles the time of the sums by label
         self.labels = np.empty(self.n_rows, np.uint16 if 2 * leaves < 2**16 else np.uint32)
         self._samples = SampleRoom(self.bins, self.labels[:0], 0 if len(self.places) else self.n_rows)
@@ -233,8 +232,6 @@ class CpuBackend:
         elif not self._in_order:  # sums do not depend on it, but kernels take rows to be ascending
             where = np.sort(where)
         nodes, shape = self._nodes, self._shape()
-        if len(where) == 0 and not self._laid_out:
-            self._rows[WHOLE], self._laid_out = np.arange(self.n_rows, dtype=np.uint32), True
         work = Work(
             self._rows, self._words, self._more_words, *self._scratch, self._free, self._room, self._heap,
             self.team.gate, labels, self.clock, root, sample,
@@ -254,6 +251,8 @@ class CpuBackend:
             np.take(self._code_labels, self.places, out=self.labels, mode="clip")
         if rest is not None:
             self.labels[rest] = n_nodes  # not a node: these rows take no part
+        if n_nodes == 1:
+            nodes.state[0, HOME] = 0  # its rows are written down, see `label_leaves`
         if n_nodes == 1 and chosen.narrow:  # nobody may have looked at the root
             words = self._words[where] if len(where) else self._words[:n_rows]
             nodes.state[0, GRAD] = (words >> chosen.grad_shift).sum()

@@ -26,7 +26,7 @@ from stagewise.backends.sharded import ShardedBackend
 from stagewise.boosting.checkpoint import Checkpoints, Progress, digest, run_prints
 from stagewise.boosting.model import Model
 from stagewise.boosting.monitor import Monitor, deferred_interrupt
-from stagewise.boosting.pairs import NO_UPDATE, PairsMaker
+from stagewise.boosting.pairs import NO_UPDATE, PairsMaker, target_of
 from stagewise.boosting.residuals import Residuals, residual_packing
 from stagewise.boosting.rules import LeafRule, Rule, Targets, integer_weights
 from stagewise.boosting.sampling import Sampler
@@ -229,7 +229,7 @@ def _targets(problem: Problem, reducer: Reducer) -> Targets:
     light = reducer.sum(np.array([np.count_nonzero(present * 256.0 < peak), len(present)], np.int64))
     # more than a tenth of the rows weigh under 1/256 of the heaviest: 15 bits would leave them too few
     uneven = not plain and light[0] / light[1] > 0.1
-    return Targets(problem.y, weight, counts, plain, bool(uneven), peak)
+    return Targets(target_of(problem.loss, problem.y), weight, counts, plain, bool(uneven), peak)
 
 
 def _bounded(weight: np.ndarray, reducer: Reducer) -> np.ndarray:

@@ -15,7 +15,7 @@ from stagewise.kernels.team import Team
 from stagewise.losses.base import Loss
 from stagewise.tree.tree import Tree
 
-__all__ = ["NO_UPDATE", "Pairs", "PairsMaker", "exact_sum"]
+__all__ = ["NO_UPDATE", "Pairs", "PairsMaker", "exact_sum", "target_of"]
 
 NO_UPDATE = Update(
     labels=np.empty(0, np.uint16),
@@ -76,13 +76,18 @@ def exact_sum(team: Team, values: np.ndarray, weight: np.ndarray) -> float:
     return limbs_total(team.reducer.sum(out.sum(axis=0)), unit, bits)
 
 
+def target_of(loss: Loss, y: np.ndarray) -> np.ndarray:
+    """y as the loss takes it."""
+    return y if loss.takes_bytes else y.astype(np.float64, copy=False)
+
+
 class PairsMaker:
     """Evaluates a loss on fixed targets and weights; the arrays of its result are overwritten by the next call."""
 
     def __init__(
         self, loss: Loss, y: np.ndarray, weight: np.ndarray, team: Team, n_training: int | None = None
     ) -> None:
-        self.loss, self.y, self.weight, self.team = loss, y, weight, team
+        self.loss, self.y, self.weight, self.team = loss, target_of(loss, y), weight, team
         n = len(y)
         self._grad = self._hess = np.empty((loss.n_outputs, 0))  # made when they are needed: residuals.py never does
         self._value = np.zeros((team.n_threads, CHUNK))

@@ -27,7 +27,7 @@ def starting_values(
         return np.array([backend.quantile(residual, targets.counts, index, loss.leaf_quantile)])
     if offset is None:
         y, k = targets.y, loss.n_outputs
-        parts = [y] if k == 1 else [(y == c).astype(np.float64) for c in range(k)]
+        parts = (y.astype(np.float64, copy=False) if k == 1 else (y == c).astype(np.float64) for c in range(k))
         means = np.array([exact_sum(backend.team, part, targets.weight) for part in parts]) / maker.total
         closed = loss.from_mean(means)
         if closed is not None:

@@ -23,7 +23,7 @@ from stagewise.data.dataset import bin_table
 from stagewise.data.leveltables import level_counts
 from stagewise.data.memory import give_back
 from stagewise.data.table import Schema, Table, read_table
-from stagewise.data.target import encode_labels, read_init_score, read_target, read_weights, tally_labels
+from stagewise.data.target import class_numbers, encode_labels, read_init_score, read_target, read_weights, tally_labels
 from stagewise.errors import InputError
 from stagewise.kernels.exact import hash_values, stream_key
 from stagewise.storage.mapping import is_mapped
@@ -182,7 +182,7 @@ def rows_weights(given: Given, plan: Plan, n: int) -> tuple[np.ndarray, np.ndarr
     if plan.by_class is not None:
         own = plan.by_class[codes]
         weight = own if weight is None else weight * own
-    return codes.astype(np.float64), weight
+    return class_numbers(codes, len(plan.classes)), weight
 
 
 def kept_rows(given: Given, plan: Plan) -> Iterator[tuple[Table, np.ndarray | None]]:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "check_finite",
+    "class_numbers",
     "encode_labels",
     "read_init_score",
     "read_labels",
@@ -44,9 +45,13 @@ _CLOSE = 1 << 16
 
 
 def read_target(y: object, n_rows: int) -> npt.NDArray[np.float64]:
-    """A regression target: n_rows finite numbers, as float64 (n_rows,). A single column is taken with a warning."""
+    """A regression target: n_rows finite numbers, as float64 (n_rows,). A single column is taken with a warning.
+
+    It is y itself where that will do, and so only to be read. (Kernels take arrays that could be written to: for others
+    they would be compiled again.)
+    """
     values = _read_vector(y, n_rows)
-    out = np.array(to_floats(values, "y", _TARGET_HINT), dtype=np.float64, order="C")
+    out = np.require(to_floats(values, "y", _TARGET_HINT), np.float64, ("C", "A", "W", "E"))
     check_finite(out, "y")
     return out
 
@@ -73,6 +78,11 @@ def read_labels(y: object, n_rows: int) -> tuple[npt.NDArray[Any], npt.NDArray[n
         raise InputError(f"y contains one class only ({only}); a classifier needs at least two classes.")
     codes, _ = _match(labels, classes)
     return classes, codes
+
+
+def class_numbers(codes: npt.NDArray[np.int64], n_classes: int) -> npt.NDArray[Any]:
+    """Positions among the classes as losses take them: bytes, where these suffice."""
+    return codes.astype(np.uint8 if n_classes <= 256 else np.float64)
 
 
 def read_piece(values: object, n_rows: int, name: str, first: int) -> npt.NDArray[Any]:

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from stagewise.data.target import read_labels
+from stagewise.data.target import class_numbers, read_labels
 from stagewise.errors import InputError, ParameterError
 from stagewise.estimators.base import BaseGradientBoosting, Keeping
 from stagewise.estimators.labels import LabelClassifier
@@ -139,7 +139,7 @@ class GradientBoostingClassifier(LabelClassifier, BaseGradientBoosting):
         if self.warm_start and hasattr(self, "model_") and not np.array_equal(classes, self.classes_):
             raise InputError(f"warm_start needs the classes of the first fit {self.classes_}, but y has {classes}.")
         self.classes_ = classes
-        return codes.astype(np.float64)
+        return class_numbers(codes, len(classes))
 
     def _loss(self) -> Loss:
         self._cost()

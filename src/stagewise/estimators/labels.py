@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from stagewise.boosting.model import Model
-from stagewise.data.target import encode_labels, read_labels
+from stagewise.data.target import class_numbers, encode_labels, read_labels
 from stagewise.errors import InputError, ParameterError
 from stagewise.estimators.joining import MixinStandIn, inherits, join
 from stagewise.estimators.table import scored_rows
@@ -31,10 +31,10 @@ class LabelClassifier(ClassifierMixin):
 
     def _read_y(self, y: Any, n_rows: int) -> np.ndarray:
         self.classes_, codes = read_labels(y, n_rows)
-        return codes.astype(np.float64)
+        return class_numbers(codes, len(self.classes_))
 
     def _read_eval_y(self, y: Any, n_rows: int) -> np.ndarray:
-        return encode_labels(y, self.classes_, n_rows).astype(np.float64)
+        return class_numbers(encode_labels(y, self.classes_, n_rows), len(self.classes_))
 
     def _strata(self, y: np.ndarray) -> list[np.ndarray]:
         return [y == k for k in range(len(self.classes_))]

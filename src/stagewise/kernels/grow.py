@@ -27,7 +27,7 @@ from stagewise.kernels.histogram import (
     subtract_columns,
     take_columns,
 )
-from stagewise.kernels.jit import cycles, device, kernel, merged
+from stagewise.kernels.jit import cycles, device, kernel, merged, piece
 from stagewise.kernels.nodes import (
     GRAD,
     HESS,
@@ -98,8 +98,7 @@ class Shape(NamedTuple):
 class Work(NamedTuple):
     """Room for a tree's growth, made once for a whole fit."""
 
-    rows: np.ndarray  # uint32 (3, n_rows): row numbers; those of a node lie next to each other in line HOME, which is 0
-    # or 1; in line WHOLE all rows are, in their order, if a tree is grown on all of them
+    rows: np.ndarray  # uint32 (2, n_rows): row numbers; those of a node lie next to each other in line HOME
     words: np.ndarray  # int64 (n_rows): packed gradients
     more_words: np.ndarray  # int64 (n_rows or 1): hess words when they are not packed with the gradients
     gains: np.ndarray  # float64 (n_threads, 3, 256)
@@ -149,7 +148,7 @@ def columns_of(stride, tid, n_threads):
 
 @merged
 def begin(nodes, index, n_rows, work, tid, n_threads):
-    """Lay out the rows of `index` (all rows are laid out already) and clear the slots. True when called off."""
+    """Lay out the rows of `index` (all rows need not be) and clear the slots. True when called off."""
     k0, k1 = share(0, index.shape[0], tid, n_threads)
     own, given = work.rows[0, k0:k1], index[k0:k1]
     for k in range(k1 - k0):
@@ -166,11 +165,17 @@ def begin(nodes, index, n_rows, work, tid, n_threads):
     return barrier(work.gate, n_threads)
 
 
+@piece
+def line_of(work, home):
+    """The row numbers that a node's are part of; none for all rows."""
+    return work.rows[home & 1, : 0 if home == WHOLE else work.rows.shape[1]]
+
+
 @merged
 def partition_node(bins, nodes, node, work, tid, n_threads, extras):
     """Divide a node's rows by its split. True when called off."""
     s, e, home = nodes.state[node, START], nodes.state[node, STOP], nodes.state[node, HOME]
-    rows, to = work.rows[home], work.rows[1 - (home & 1)]
+    rows, to = line_of(work, home), work.rows[1 - (home & 1)]
     place, cut = nodes.split[node, COLUMN], nodes.split[node, BIN]
     shift = np.uint8(nodes.split[node, MISSING_LEFT] == 1)
     bound, off, by_set, sides = np.uint8(cut + shift), False, False, work.sides[tid]
@@ -250,7 +255,7 @@ def build_shared(bins, nodes, parent, small, big, do_small, do_big, work, packin
             k0, k1 = share(state[node, START], state[node, STOP], tid, n_threads)
             off = off or barrier(work.gate, n_threads)  # the threads' own histograms are no longer read
             if not off:
-                rows = work.rows[state[node, HOME]]
+                rows = line_of(work, state[node, HOME])
                 if extras is not None and fresh:
                     sample_share(sample, work.words, fours, k0, k1, packing, pools, tid)
                 else:
@@ -277,7 +282,7 @@ def build_rest(bins, nodes, parent, small, big, do_small, do_big, work, packing,
         slot, wide = state[node, SLOT], is_wide(state, node, packing)
         if is_built(state, parent, which, do_small, do_big):
             if not shares_rows(bins, state, node, packing, n_threads):
-                s, e, rows = state[node, START], state[node, STOP], work.rows[state[node, HOME]]
+                s, e, rows = state[node, START], state[node, STOP], line_of(work, state[node, HOME])
                 build_columns(bins, work.words, work.more_words, rows, s, e, c0, c1, packing, wide, slot, pools, tid)
                 accumulate(pools, wide, slot, bins.n_bins, c0, c1)
         elif which == 1 and do_big:
@@ -361,10 +366,13 @@ def keep_best(nodes, node, which, limits, packing, found, found_gain, n_threads)
 def label_leaves(nodes, n_nodes, work, tid, n_threads):
     """Write each row's leaf into `labels`."""
     k0, k1 = share(nodes.state[0, START], nodes.state[0, STOP], tid, n_threads)
+    if n_nodes == 1 and nodes.state[0, HOME] == WHOLE:  # a root that stays alone: its rows are written down after all
+        for k in range(k0, k1):
+            work.rows[0, k] = k
     for node in range(n_nodes):
         if nodes.state[node, LEFT] < 0:
             s = max(k0, nodes.state[node, START])
-            own = work.rows[nodes.state[node, HOME], s : max(s, min(k1, nodes.state[node, STOP]))]
+            own = work.rows[nodes.state[node, HOME] & 1, s : max(s, min(k1, nodes.state[node, STOP]))]
             for k in range(own.shape[0]):
                 work.labels[own[k]] = node
 

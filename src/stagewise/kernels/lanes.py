@@ -19,6 +19,7 @@ __all__ = [
     "run_mask",
     "store_bytes",
     "store_chosen",
+    "store_run",
 ]
 
 LANES = 16
@@ -110,6 +111,25 @@ if JIT:
         return types.void(rows, types.uint64, types.uint16, to, types.uint64), codegen
 
     @intrinsic
+    def store_run(typing, row, mask, to, place):
+        """The same for the row numbers row, row + 1 ... row + 15."""
+        if to.layout != "C":
+            return None
+
+        def codegen(context, builder, sig, args):
+            vector, flags = ir.VectorType(ir.IntType(32), LANES), ir.VectorType(ir.IntType(1), LANES)
+            target = builder.bitcast(address_of(context, builder, sig.args[2], *args[2:]), vector.as_pointer())
+            some = builder.add(in_every_lane(builder, args[0], vector), ir.Constant(vector, list(range(LANES))))
+            compress = builder.module.declare_intrinsic(
+                "llvm.x86.avx512.mask.compress.v16i32", (), ir.FunctionType(vector, [vector, vector, flags])
+            )
+            zeros = ir.Constant(vector, [0] * LANES)
+            chosen = builder.call(compress, [some, zeros, builder.bitcast(args[1], flags)])
+            return _store_first(context, builder, vector, chosen, target, args[1], 4)
+
+        return types.void(types.uint32, types.uint16, to, types.uint64), codegen
+
+    @intrinsic
     def store_bytes(typing, column, k, mask, to, place):
         """Those of column[k : k + 64] whose bit is set in the mask, side by side to to[place:]; nothing else is read or
         touched. For processors with AVX-512 VBMI2 alone, see COMPRESSES_BYTES."""
@@ -173,6 +193,9 @@ else:
     def store_chosen(rows, k, mask, to, place):
         chosen = rows[int(k) : int(k) + LANES][(int(mask) >> np.arange(LANES)) & 1 == 1]
         to[int(place) : int(place) + len(chosen)] = chosen
+
+    def store_run(row, mask, to, place):
+        store_chosen(np.arange(int(row), int(row) + LANES, dtype=np.uint32), 0, mask, to, place)
 
     def store_bytes(column, k, mask, to, place):
         chosen = [column[int(k) + i] for i in range(64) if int(mask) >> i & 1]

@@ -5,8 +5,9 @@ Row numbers move between two arrays: a node's rows lie in one of them, its child
     from   [ ... | start ............................... stop | ... ]     ascending
     to     [ ... | left child, ascending | right, ascending   | ... ]
 
-so nothing is copied back. How many rows go left is known from the histogram. One thread works from the front; a second
-one from the back meets it exactly. More threads count their lefts first.
+so nothing is copied back. (A tree that begins with all rows has an empty list, which stands for 0, 1, 2 ...) How many
+rows go left is known from the histogram. One thread works from the front; a second one from the back meets it exactly.
+More threads count their lefts first.
 
 A row goes left when code + shift <= bound, in 8 bits: see `bundles.test_of`.
 
@@ -18,8 +19,9 @@ from __future__ import annotations
 import numpy as np
 
 from stagewise.kernels.bundles import test_of
+from stagewise.kernels.histogram import is_run, row_at
 from stagewise.kernels.jit import device, kernel, merged, never_inline
-from stagewise.kernels.lanes import COMPRESSES, LANES, count_ones, left_mask, run_mask, store_chosen
+from stagewise.kernels.lanes import COMPRESSES, LANES, count_ones, left_mask, run_mask, store_chosen, store_run
 
 __all__ = [
     "MISSING",
@@ -43,20 +45,23 @@ _ALL = np.uint16((1 << LANES) - 1)
 if COMPRESSES:
 
     @merged
-    def is_run(rows, k, end):
-        """Whether no row is left out between rows[k] and rows[end - 1], as at the root (they are ascending)."""
-        return k < end and np.uint64(rows[end - np.uint64(1)]) - np.uint64(rows[k]) == end - np.uint64(1) - k
-
-    @merged
     def divide_lanes(column, shift, bound, rows, k, end, to, left, others, right):
         """Whole vectors of rows from rows[k] on, to to[left:] and others[right:]; k and left after them."""
         lanes = np.uint64(LANES)
-        run = is_run(rows, k, end)
+        if k < end and is_run(rows, k, end):
+            row = row_at(rows, k)
+            while k + lanes <= end:
+                mask = run_mask(column, np.uint64(row), shift, bound)
+                n = count_ones(mask)
+                store_run(row, mask, to, left)
+                store_run(row, mask ^ _ALL, others, right)
+                left += n
+                right += lanes - n
+                k += lanes
+                row += np.uint32(LANES)
+            return k, left
         while k + lanes <= end:
-            if run:
-                mask = run_mask(column, rows[k], shift, bound)
-            else:
-                mask = left_mask(column, rows, k, shift, bound)
+            mask = left_mask(column, rows, k, shift, bound)
             n = count_ones(mask)
             store_chosen(rows, k, mask, to, left)
             store_chosen(rows, k, mask ^ _ALL, others, right)
@@ -69,13 +74,21 @@ if COMPRESSES:
     def divide_lanes_backward(column, shift, bound, rows, k, first, to, left, right):
         """The same for the rows before rows[k], to the places before to[left] and to[right]."""
         lanes = np.uint64(LANES)
-        run = is_run(rows, first, k)
+        if first < k and is_run(rows, first, k):
+            row = row_at(rows, k - np.uint64(1)) + np.uint32(1)
+            while k >= first + lanes:
+                k -= lanes
+                row -= np.uint32(LANES)
+                mask = run_mask(column, np.uint64(row), shift, bound)
+                n = count_ones(mask)
+                left -= n
+                right -= lanes - n
+                store_run(row, mask, to, left)
+                store_run(row, mask ^ _ALL, to, right)
+            return k, left
         while k >= first + lanes:
             k -= lanes
-            if run:
-                mask = run_mask(column, rows[k], shift, bound)
-            else:
-                mask = left_mask(column, rows, k, shift, bound)
+            mask = left_mask(column, rows, k, shift, bound)
             n = count_ones(mask)
             left -= n
             right -= lanes - n
@@ -99,9 +112,14 @@ else:
 def count_left(column, shift, bound, rows, k0, k1):
     """How many of rows[k0:k1] go left."""
     never_inline()
-    own = rows[k0:k1]
     total = np.int64(0)
-    for k in range(own.shape[0]):
+    if rows.shape[0] == 0:
+        every = column[k0:k1]
+        for k in range(k1 - k0):
+            total += np.int64(np.uint8(every[k] + shift) <= bound)
+        return total
+    own = rows[k0:k1]
+    for k in range(k1 - k0):
         total += np.int64(np.uint8(column[own[k]] + shift) <= bound)
     return total
 
@@ -121,7 +139,7 @@ def divide(column, shift, bound, rows, k0, k1, to, at_left, at_right):
     both = np.uint64(at_right) + np.uint64(at_left) - k  # place on the right = both + k - place on the left
     k, left_place = divide_lanes(column, shift, bound, rows, k, end, to, left_place, to, np.uint64(at_right))
     while k < end:
-        i = rows[k]
+        i = row_at(rows, k)
         left = np.uint8(column[i] + shift) <= bound
         to[left_place if left else both + k - left_place] = i
         left_place += np.uint64(left)
@@ -138,7 +156,7 @@ def divide_backward(column, shift, bound, rows, k0, k1, to, end_left, end_right)
     k, left_place = divide_lanes_backward(column, shift, bound, rows, k, first, to, left_place, np.uint64(end_right))
     while k > first:
         k -= one
-        i = rows[k]
+        i = row_at(rows, k)
         left = np.uint8(column[i] + shift) <= bound
         left_place -= np.uint64(left)
         to[left_place if left else both + k - left_place] = i
@@ -151,10 +169,9 @@ def divide_backward(column, shift, bound, rows, k0, k1, to, end_left, end_right)
 def count_sides(column, sides, rows, k0, k1):
     """How many of rows[k0:k1] go left."""
     never_inline()
-    own = rows[k0:k1]
     total = np.int64(0)
-    for k in range(own.shape[0]):
-        total += np.int64(sides[column[own[k]]])
+    for k in range(k0, k1):
+        total += np.int64(sides[column[row_at(rows, k)]])
     return total
 
 
@@ -166,7 +183,7 @@ def divide_sides(column, sides, rows, k0, k1, to, at_left, at_right):
     k, end, left_place = np.uint64(k0), np.uint64(k1), np.uint64(at_left)
     both = np.uint64(at_right) + np.uint64(at_left) - k
     while k < end:
-        i = rows[k]
+        i = row_at(rows, k)
         left = sides[column[i]]
         to[left_place if left != 0 else both + k - left_place] = i
         left_place += np.uint64(left)
@@ -182,7 +199,7 @@ def divide_sides_backward(column, sides, rows, k0, k1, to, end_left, end_right):
     both = np.uint64(end_right) + np.uint64(end_left) - k
     while k > first:
         k -= one
-        i = rows[k]
+        i = row_at(rows, k)
         left = sides[column[i]]
         left_place -= np.uint64(left)
         to[left_place if left != 0 else both + k - left_place] = i

@@ -39,6 +39,7 @@ class Loss:
     n_outputs: int = 1
     constant_hessian: ClassVar[bool] = False  # every row's second derivative is 1: counts stand for it
     second_order: ClassVar[bool] = True  # False: the hessian means nothing, trees are grown on gradients alone
+    takes_bytes: ClassVar[bool] = False  # the kernel takes class numbers as they come; others get float64
     leaf_kind: ClassVar[int] = NEWTON
     power: float = 0.0  # of the log-link family
     leaf_quantile: float | None = None  # leaves are this quantile of the residuals instead of a Newton step

@@ -39,6 +39,7 @@ class LogLoss(Loss):
 
     name = "log_loss"
     pairs = property(lambda self: log_loss_pairs)
+    takes_bytes = True
 
     def from_mean(self, mean: np.ndarray) -> np.ndarray:
         return _log_odds(mean)
@@ -60,6 +61,7 @@ class Exponential(Loss):
     name = "exponential"
     leaf_kind = EXPONENTIAL
     pairs = property(lambda self: exponential_pairs)
+    takes_bytes = True
 
     def from_mean(self, mean: np.ndarray) -> np.ndarray:
         return 0.5 * _log_odds(mean)
@@ -79,6 +81,7 @@ class MulticlassLogLoss(Loss):
 
     name = "log_loss"
     pairs = property(lambda self: multiclass_pairs)
+    takes_bytes = True
 
     def __init__(self, n_classes: int, curvature: str = "friedman") -> None:
         self.n_outputs, self.curvature = n_classes, curvature
@@ -108,6 +111,7 @@ class MulticlassExponential(Loss):
 
     name = "exponential"
     pairs = property(lambda self: samme_pairs)
+    takes_bytes = True
 
     def __init__(self, n_classes: int) -> None:
         self.n_outputs = n_classes
@@ -127,6 +131,7 @@ class OneVsRestExponential(Loss):
 
     name = "exponential"
     pairs = property(lambda self: one_vs_rest_pairs)
+    takes_bytes = True
 
     def __init__(self, n_classes: int) -> None:
         self.n_outputs = n_classes
