@@ -32,6 +32,24 @@ def test_a_busy_machine_is_left_to_one_thread():
     assert tried == [0, 9, 42, 171]
 
 
+def test_a_trial_is_soon_given_up():
+    """After a spell of trees grown alone, all threads get little more time than the fastest of those took."""
+    pace = Pace(2, expected=1.0)
+    assert pace.limit == 2.0
+    pace.note(2.0, given_up=True)
+    for k in range(8):
+        assert pace.threads == 1
+        pace.note(0.8 + 0.1 * k)
+    assert (pace.threads, pace.limit) == (2, 1.0)
+    pace.note(1.0, given_up=True)
+    assert pace.threads == 1
+    for _ in range(32):
+        pace.note(3.0)  # slower than the trial, which says nothing about the guess
+    assert (pace.threads, pace.limit) == (2, 2.0)
+    pace.note(1.5)
+    assert (pace.threads, pace.limit) == (2, 6.0)  # it went well: from here on only twice the work is suspicious
+
+
 def test_a_wrong_guess_costs_one_tree():
     """A slow machine, not a busy one: alone is slower, so all threads come back and stay."""
     pace = Pace(4, expected=1e-6)

@@ -2,14 +2,15 @@
 
 Threads that wait for each other suffer when other programs hold the cores: every meeting may cost a time slice. So a
 tree that takes suspiciously long is given up and grown by one thread, and so are the next ones; all threads are tried
-again after longer and longer spells. (Both cores busy, a fit of 2.1 s with one thread: 43 s with two that always wait
-for each other, 3.4 s when the slow tree is waited for, 2.1 s with this.)
+again after longer and longer spells. (Both cores busy, a fit of 1.8 s with one thread: 43 s with two that always wait
+for each other; with this 1.2 s when the two happen to run side by side, and 1.8 s when they do not.)
 
 The model does not depend on any of this: only the time does.
 """
 
 from __future__ import annotations
 
+import math
 import time
 
 from stagewise.kernels.team import read_cycles
@@ -20,6 +21,8 @@ __all__ = ["Pace", "threads_for", "tree_work"]
 _SUSPICIOUS = 2.0
 """Times the expected work of a single thread at which a tree grown by several is suspicious."""
 
+_TRIAL = 1.25
+"""The same for a trial after a spell of trees grown alone, times the fastest of those."""
 
 _WORK_A_THREAD = 500_000
 """Work on a tree, in nanoseconds, that is worth a thread: waiting for each other costs a tree about that much."""
@@ -49,6 +52,7 @@ class Pace:
         self._all, self._limit = n_threads, _SUSPICIOUS * expected
         self._together = 0.0  # seconds of the last tree grown by all
         self._alone = 0  # trees still to be grown alone
+        self._lone = math.inf  # seconds of the fastest of those since all threads were given up
         self._spell = 8
         self._began = (time.perf_counter(), read_cycles()) if n_threads > 1 else (0.0, 0)
 
@@ -57,24 +61,34 @@ class Pace:
         """Threads for the next tree."""
         return 1 if self._alone > 0 else self._all
 
+    @property
+    def limit(self) -> float:
+        """Seconds from which a tree grown by all is too slow: a trial need not take long to show that it fails."""
+        return min(self._limit, _TRIAL * self._lone)
+
     def deadline(self) -> int:
         """The cycle count at which several threads give up the tree that they begin now; 0 when it is not known."""
         seconds, cycles = time.perf_counter() - self._began[0], read_cycles()
         passed = cycles - self._began[1]
-        return int(cycles + self._limit * passed / seconds) if passed > 0 and seconds > 0.0 else 0
+        return int(cycles + self.limit * passed / seconds) if passed > 0 and seconds > 0.0 else 0
 
     def note(self, seconds: float, given_up: bool = False) -> None:
         """Take in how long the tree took that `threads` was asked for, or how long until it was given up."""
         if self._all == 1:
             return
         if self._alone == 0:
-            self._together = seconds
-            if given_up or seconds > self._limit:
+            slow = given_up or seconds > self.limit
+            if slow:
                 self._alone = self._spell
                 self._spell *= 4
+            # how long a trial took before it was given up says nothing about the guess
+            self._together = seconds if math.isinf(self._lone) else math.inf
+            if not math.isinf(self._lone):
+                self._limit = max(self._limit, _SUSPICIOUS * self._lone)
+            self._lone = math.inf
         elif seconds > self._together:  # alone is no faster: the guess was wrong, or the machine is idle again
-            self._alone, self._spell = 0, 8
+            self._alone, self._spell, self._lone = 0, 8, math.inf
             self._limit = max(self._limit, _SUSPICIOUS * seconds)
         else:
             self._alone -= 1
-            self._limit = max(self._limit, _SUSPICIOUS * seconds)
+            self._lone = min(self._lone, seconds)
