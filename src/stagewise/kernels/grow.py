@@ -257,7 +257,7 @@ def build_shared(bins, nodes, parent, small, big, do_small, do_big, work, packin
             if not off:
                 rows = line_of(work, state[node, HOME])
                 if extras is not None and fresh:
-                    sample_share(sample, work.words, fours, k0, k1, packing, pools, tid)
+                    sample_share(sample, bins.by_row, work.words, fours, k0, k1, packing, pools, tid)
                 else:
                     build_share(bins, work.words, work.more_words, rows, k0, k1, packing, pools, tid)
                 off = barrier(work.gate, n_threads)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stagewise.kernels.histogram import PITCH, clear, flush
+from stagewise.kernels.histogram import add_run, clear, flush
 from stagewise.kernels.jit import device, never_inline, prefetch
 from stagewise.kernels.lanes import COMPRESSES_BYTES, count_ones, store_bytes
 from stagewise.kernels.team import barrier, share
@@ -24,6 +24,9 @@ _WHOLE, _WHOLE_BYTES = 4, 32
 
 _AHEAD = 32
 """Rows between a prefetch and its use."""
+
+_ROUND = 1024
+"""Rows that are copied, and then added from where they are now."""
 
 
 class Sample(NamedTuple):
@@ -51,41 +54,27 @@ NO_SAMPLE = Sample(
 def copy_rows(sample, fours, start, stop):
     """Copy the codes of rows start..stop, `fours` words each."""
     never_inline()
-    width = np.uint64(fours)
-    for k in range(start, stop):
-        p, to = np.uint64(sample.places[k]) * width, np.uint64(k) * width
-        for q in range(fours):
-            sample.by_row[to + np.uint64(q)] = sample.codes[p + np.uint64(q)]
-
-
-@device
-def copy_and_add(sample, words, fours, start, stop, out):
-    """The same, and out[column * PITCH + bin] += words[row] as in `histogram.add_rows`."""
-    never_inline()
-    one, eight, byte, width = np.uint64(1), np.uint32(8), np.uint32(255), np.uint64(fours)
-    k, end, last = np.uint64(start), np.uint64(stop), np.uint64(sample.places.shape[0] - 1)
+    one, width, last = np.uint64(1), np.uint64(fours), np.uint64(sample.places.shape[0] - 1)
+    k, end = np.uint64(start), np.uint64(stop)
     to = k * width
     while k < end:
         p = np.uint64(sample.places[min(k + np.uint64(_AHEAD), last)]) * width
         prefetch(sample.codes, p)
         prefetch(sample.codes, p + width - one)
-        p, q, word = np.uint64(sample.places[k]) * width, np.uint64(0), words[k]
+        p = np.uint64(sample.places[k]) * width
         for _ in range(fours):
-            four = sample.codes[p]
-            sample.by_row[to] = four
-            out[q + np.uint64(four & byte)] += word
-            out[q + np.uint64(PITCH) + np.uint64((four >> eight) & byte)] += word
-            out[q + np.uint64(2 * PITCH) + np.uint64((four >> np.uint32(16)) & byte)] += word
-            out[q + np.uint64(3 * PITCH) + np.uint64(four >> np.uint32(24))] += word
+            sample.by_row[to] = sample.codes[p]
             p += one
             to += one
-            q += np.uint64(4 * PITCH)
         k += one
 
 
 @device
-def sample_share(sample, words, fours, start, stop, packing, pools, tid):
-    """`histogram.build_share` for the root of a sample whose rows have not been copied yet: does that too."""
+def sample_share(sample, codes, words, fours, start, stop, packing, pools, tid):
+    """`histogram.build_share` for the root of a sample whose rows have not been copied yet: does that too.
+
+    codes: sample.by_row, byte by byte.
+    """
     never_inline()
     packed, grad, hess = pools.own_packed[tid], pools.own_grad[tid], pools.own_hess[tid]
     clear(grad)
@@ -93,9 +82,12 @@ def sample_share(sample, words, fours, start, stop, packing, pools, tid):
     k = start
     while k < stop:
         end = min(stop, k + packing.block)
-        copy_and_add(sample, words, fours, k, end, packed)
+        while k < end:
+            until = min(end, k + _ROUND)
+            copy_rows(sample, fours, k, until)
+            add_run(codes, 4 * fours, words, np.uint64(k), np.uint64(until), np.int64(0), 4 * fours, packed)
+            k = until
         flush(packed, grad, hess, packing)
-        k = end
 
 
 if COMPRESSES_BYTES:
