@@ -2,8 +2,8 @@
 
 Threads that wait for each other suffer when other programs hold the cores: every meeting may cost a time slice. So a
 tree that takes suspiciously long is given up and grown by one thread, and so are the next ones; all threads are tried
-again after longer and longer spells. (Both cores busy, a fit of 1.8 s with one thread: 43 s with two that always wait
-for each other; with this 1.2 s when the two happen to run side by side, and 1.8 s when they do not.)
+again after longer and longer spells. (Both cores busy: two threads that always wait for each other once took 43 s where
+one took 2.1. With this a fit of 1.8 s with one thread takes 1.2 s when the two happen to run side by side, else 1.8 s.)
 
 The model does not depend on any of this: only the time does.
 """
@@ -77,14 +77,12 @@ class Pace:
         if self._all == 1:
             return
         if self._alone == 0:
-            slow = given_up or seconds > self.limit
-            if slow:
+            if given_up or seconds > self.limit:
                 self._alone = self._spell
                 self._spell *= 4
-            # how long a trial took before it was given up says nothing about the guess
-            self._together = seconds if math.isinf(self._lone) else math.inf
-            if not math.isinf(self._lone):
-                self._limit = max(self._limit, _SUSPICIOUS * self._lone)
+            self._together = seconds
+            if self._lone < math.inf:  # how long a trial took before it was given up says nothing about the guess
+                self._limit, self._together = max(self._limit, _SUSPICIOUS * self._lone), math.inf
             self._lone = math.inf
         elif seconds > self._together:  # alone is no faster: the guess was wrong, or the machine is idle again
             self._alone, self._spell, self._lone = 0, 8, math.inf

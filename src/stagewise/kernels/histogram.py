@@ -5,8 +5,8 @@ entries a column, the last one for missing values, and columns are PITCH entries
 keeps its histogram packed, one int64 an entry; a larger node keeps two int64 (see `exact.Packing`). Both are sums of
 integers: parent minus child is exact, and so is any grouping of the rows.
 
-Measured at 1 M x 28, AMD Zen 4, one thread: 2.9 billion updates/s for all rows, 2.1 for half of them and 1.7 for one in
-a hundred; two threads that share the rows do twice as much, two that share the columns 1.5 times.
+Measured at 1 M x 28, AMD Zen 4, one thread: 2.9 billion updates/s for all rows, 2.1 for half of them and 1.6 for one in
+a hundred; two threads that share the rows do nearly twice as much.
 """
 
 from __future__ import annotations
@@ -134,8 +134,7 @@ def add_run(bins, stride, words, i, end, c0, c1, out):
     the histograms of 28 would take twice the first-level cache.
 
     Billion adds a second with 12, 20, 28 and 50 columns: 3.1, 2.9, 2.9, 2.6; in one go, two rows at a time, 2.6, 2.5,
-    2.45, 2.05. It takes all three: groups, a number of columns that the compiler knows, and the prefetch, without which
-    the processor stops at the end of every page.
+    2.45, 2.05. It takes all three: groups, a number of columns that the compiler knows, and the prefetch.
     """
     never_inline()
     width, first, fours = np.uint64(stride), np.uint64(c0), (c1 - c0) >> 2

@@ -2,7 +2,7 @@
 
 Growth visits every row several times, and in a table of which it looks at three rows of ten most of what a cache line
 brings along is of no use. So the codes of the rows drawn are copied into a table of their own, row by row, for
-histograms; that of the root is built on the way, so that memory and additions do not wait for each other. Rows are
+histograms; that of the root is built on the way, from copies that are still in the cache. Rows are
 divided by few of the columns (workload A: by 7 of 28), so these are fetched when a node asks for one.
 """
 
