@@ -128,7 +128,7 @@ def ceiling(data: Data, threads: int, repeats: int) -> float:
     chosen = packing(1.0, 0.25, n)
 
     def room(slots: int) -> np.ndarray:
-        return np.zeros((slots, bins.stride * PITCH), np.int64)
+        return np.zeros((slots, bins.width * PITCH), np.int64)
 
     with Team(threads) as team:
         parts = np.array_split(np.arange(n, dtype=np.uint32), team.n_threads)

@@ -215,6 +215,22 @@ def test_save_and_load(table, tmp_path):
     assert model(sw.Dataset.load(tmp_path / "ds")) == model(back) == model(whole)
 
 
+def test_rows_that_are_longer_in_memory_than_on_disk(tmp_path):
+    """28 columns take 32 bytes a row in memory: see `kernels.binning.row_bytes`."""
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(70_000, 28)).astype(np.float32)
+    y = X[:, 0] * X[:, 27] + rng.normal(size=70_000)
+    ds = sw.Dataset(X, y)
+    ds.save(tmp_path / "saved")
+    back = sw.Dataset.load(tmp_path / "saved")
+    assert (ds.bins.stride, back.bins.stride) == (32, 28)
+    np.testing.assert_array_equal(back.bins.by_row.reshape(-1, 28), ds.bins.by_row.reshape(-1, 32)[:, :28])
+    assert not ds.bins.by_row.reshape(-1, 32)[:, 28:].any()
+    for options in ({}, {"growth": "symmetric"}, {"sampling": "goss", "learning_rate": 1.0}):
+        for n_jobs in (1, 2):
+            assert model(ds, n_jobs=n_jobs, **options) == model(back, n_jobs=n_jobs, **options)
+
+
 def test_a_range_of_rows(table, tmp_path):
     whole = in_memory(table)
     whole.save(tmp_path / "ds")

@@ -37,6 +37,21 @@ def small_sample(monkeypatch):
     monkeypatch.setattr(survey, "_HEAD", 50)
 
 
+@pytest.mark.parametrize("n, size", [(1, 1), (2, 1), (300, 299), (300, 7), (5_000, 500), (50_000, 20_000)])
+def test_the_sample_has_the_rows_of_the_smallest_hashes(n, size, monkeypatch):
+    def smallest(hashes):
+        return np.sort(np.argsort(hashes)[:size])
+
+    found = binning.sample_rows(n, size)
+    if n == size:
+        assert found is None
+        return
+    np.testing.assert_array_equal(found, smallest(binning.row_hashes(0, n)))
+    unlikely = np.arange(n, dtype=np.uint64)[::-1] + np.uint64(2**64 - n)  # all hashes large
+    monkeypatch.setattr(binning, "row_hashes", lambda first, n_rows: unlikely)
+    np.testing.assert_array_equal(binning.sample_rows(n, size), smallest(unlikely))
+
+
 @pytest.mark.parametrize("weighted", [False, True])
 def test_more_rows_than_the_sample(weighted):
     assert_same(*both(mixed(230_000), [100_001, 100_001, 150_000, 229_999], weighted))

@@ -335,8 +335,9 @@ def values_of(codes: np.ndarray, dtype: type = np.float64) -> np.ndarray:
 
 
 def bins_of(codes: np.ndarray, n_bins: Sequence[int]) -> Bins:
-    """The codes as kernels read them."""
-    stride = -(-codes.shape[1] // 4) * 4
+    """The codes as kernels read them; rows of an odd number of columns are longer than they must be."""
+    n_columns = codes.shape[1]
+    stride = -(-n_columns // 4) * 4 + 4 * (n_columns % 2)
     by_column = np.ascontiguousarray(codes.T)
     return Bins(naive.interleave(codes, stride), by_column, np.array(n_bins, np.int64), stride)
 

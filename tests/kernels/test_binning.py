@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import naive
 from kernels.build import every_team, quick, run
-from stagewise.kernels.binning import bin_column, bin_matrix, interleave
+from stagewise.kernels.binning import aligned_bytes, bin_column, bin_matrix, interleave, row_bytes
 
 
 def padded(cuts: list[float]) -> np.ndarray:
@@ -84,3 +84,13 @@ def test_matrices(n_rows, n_columns):
 @pytest.mark.parametrize("n_rows, n_columns", [(2, 3), (256, 4), (1500, 7)])
 def test_matrices_on_threads(n_rows, n_columns, n_threads, dtype):
     check_matrix(n_rows, n_columns, n_threads, dtype)
+
+
+def test_rows_of_codes_lie_in_one_cache_line_where_that_costs_little():
+    lengths = {1: 4, 12: 12, 13: 16, 16: 16, 17: 20, 24: 24, 25: 32, 28: 32, 33: 36, 52: 52, 53: 64, 64: 64, 65: 68}
+    assert {n: row_bytes(n) for n in lengths} == lengths
+    for n in (1, 64, 1000):
+        room = aligned_bytes(n)
+        assert room.ctypes.data % 64 == 0
+        assert room.shape == (n,)
+        assert room.dtype == np.uint8

@@ -266,7 +266,7 @@ def check_root(case: Case, n_threads: int, block: int | None = None, **params: A
     """The tree grown from a root's histogram is that of its rows; it is that histogram which is looked at."""
     with backend_of(case, n_threads, **params) as backend:
         chosen = pack(backend, case, block)
-        root = root_of(case, chosen, backend.bins.stride)
+        root = root_of(case, chosen, backend.bins.width)
         before = root.copy()
         grown = grow_tree(backend, chosen, ALL, root=root)
         np.testing.assert_array_equal(root, before)

@@ -40,7 +40,7 @@ def check(
     if block is not None:
         chosen = chosen._replace(block=np.int64(block))
     bins, n_columns = bins_of(codes, n_bins), len(n_bins)
-    out = np.full((n_classes, 2, bins.stride * PITCH), 77, np.int64)
+    out = np.full((n_classes, 2, bins.width * PITCH), 77, np.int64)
     room = root_room(min(n_rows, stretch), n_threads)
     with Team(n_threads) as team:
         for _ in range(2):  # the room is left as it must be found

@@ -64,7 +64,7 @@ def test_histograms_of_some_nodes(n_threads, wide):
     with backend_of(case, n_threads) as backend:
         chosen = pack(backend, case, 7)
         grad, hess = integers(case.grad, case.hess, chosen)
-        size = backend.bins.stride * PITCH
+        size = backend.bins.width * PITCH
         rows = np.stack([rng.permutation(80), rng.permutation(80)]).astype(np.uint32)
         parts = np.array([[0, 30, 0, 0], [10, 80, 1, 1], [5, 5, 0, 2]], np.int64)
         out = np.ones((2, 3, size), np.int64)

@@ -104,7 +104,7 @@ class CpuBackend:
         self.team.__exit__(None, None, None)
 
     def _make_room(self) -> None:
-        params, n, size = self.params, self.n_training, self.bins.stride * PITCH
+        params, n, size = self.params, self.n_training, self.bins.width * PITCH
         threads = self.team.n_threads
         leaves = min(params.max_leaf_nodes, max(2, n // params.min_samples_leaf))
         if params.max_depth < 31:
@@ -134,7 +134,7 @@ class CpuBackend:
         )  # fmt: skip
 
     def _make_pools(self, packed: int, wide: int) -> Pools:
-        size, threads = self.bins.stride * PITCH, self.team.n_threads
+        size, threads = self.bins.width * PITCH, self.team.n_threads
         own = threads if threads > 1 else 0
         return Pools(
             packed=np.empty((packed + 2, size), np.int64),
@@ -220,7 +220,7 @@ class CpuBackend:
         """Grow one tree on packed pairs, for the rows of `index` (all when empty), not `rest`. `key` draws columns.
 
         listed: `index` again, when leaf sums will come from the pairs of these rows alone. root: the wide histogram
-        of these rows, grad and hess words (2, stride * PITCH), if it is there already; it is only read.
+        of these rows, grad and hess words (2, width * PITCH), if it is there already; it is only read.
         """
         params, bins, where, labels = self.params, self.bins, self._place(index), self._code_labels
         n_rows = len(where) or self.n_rows

@@ -20,7 +20,7 @@ class ResidualWords:
     def __init__(self, backend: CpuBackend, packing: Packing, skip: np.ndarray) -> None:
         self.backend, self.packing, self.skip = backend, packing, skip
         self._steps = np.zeros(2 * backend.max_leaves + 2, np.int64)
-        size = backend.bins.stride * PITCH
+        size = backend.bins.width * PITCH
         self.root, self._next = NO_ROOT, np.empty((2, size), np.int64)
         # leaves' histograms are added up in the time of so many rows a leaf
         worth = backend.n_training > _ROWS_A_LEAF * backend.max_leaves

@@ -47,7 +47,7 @@ class Roots:
         most = len(group_of(0, n_outputs))
         self._words = np.empty((most, len(backend._words)), np.int64)
         self._lost = np.zeros(most, np.int64)
-        self._histograms = np.zeros((most, 2, backend.bins.stride * PITCH), np.int64)
+        self._histograms = np.zeros((most, 2, backend.bins.width * PITCH), np.int64)
         self._room = root_room(backend.n_rows, backend.team.n_threads)
         self._index = _NO_ROWS
 

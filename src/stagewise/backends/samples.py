@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from stagewise.kernels.binning import aligned_bytes
 from stagewise.kernels.exact import Packing, packing
 from stagewise.kernels.histogram import Bins
 from stagewise.kernels.lanes import COMPRESSES_BYTES
@@ -52,7 +53,7 @@ class SampleRoom:
             if len(self.labels) < n:
                 most = n + n // 16
                 self.labels = np.empty(most, self.labels.dtype)
-                self._room = (np.empty(most * stride, np.uint8), np.empty(most * columns, np.uint8))
+                self._room = (aligned_bytes(most * stride), np.empty(most * columns, np.uint8))
             self._listed, self._sample = listed, Sample(
                 places=places,
                 codes=self.bins.by_row.view(np.uint32),

@@ -77,7 +77,7 @@ class ShardedBackend(CpuBackend):
 
     def _make_room(self) -> None:
         super()._make_room()
-        size, threads, reducer = self.bins.stride * PITCH, self.team.n_threads, self.reducer
+        size, threads, reducer = self.bins.width * PITCH, self.team.n_threads, self.reducer
         slots = min(2 * self.max_leaves + 2, max(6, _POOL_BYTES // (size * 16)))
         if self.params.growth == "symmetric":
             slots = self.max_leaves + 2

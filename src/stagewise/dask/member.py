@@ -22,7 +22,7 @@ from stagewise.data.cache import stride_of
 from stagewise.data.shard import Shard
 from stagewise.data.table import Schema
 from stagewise.errors import ClusterError, InputError
-from stagewise.kernels.binning import interleave
+from stagewise.kernels.binning import aligned_bytes, interleave, row_bytes
 from stagewise.kernels.exact import stream_key
 from stagewise.kernels.histogram import Bins
 from stagewise.kernels.reducer import Reducer
@@ -107,10 +107,11 @@ def assembled(parts: list[BinnedPart], cuts: tuple[np.ndarray, ...], n_threads: 
     f, n = len(cuts), sum(len(part.y) for part in parts)
     stride, n_bins = stride_of(f), np.array([len(own) + 1 for own in cuts], np.int64)
     with Team(n_threads) as team:
-        if n == 0 or room.fits(n * (f + stride) + more):
+        if n == 0 or room.fits(n * (f + row_bytes(f)) + more):
             none = np.empty((f, 0), np.uint8)
             by_column = np.ascontiguousarray(np.concatenate([none, *(part.codes for part in parts)], axis=1))
-            by_row = np.empty(n * stride, np.uint8)
+            stride = row_bytes(f)
+            by_row = aligned_bytes(n * stride)
             team.run(interleave, by_column, stride, by_row)
             return Bins(by_row, by_column, n_bins, stride)
         by_column = room.on_disk((part.codes for part in parts), f, n)

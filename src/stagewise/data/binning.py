@@ -66,7 +66,9 @@ def sample_rows(n_rows: int, size: int = SAMPLE_ROWS) -> np.ndarray | None:
     if n_rows <= size:
         return None
     hashes = row_hashes(0, n_rows)
-    return np.flatnonzero(hashes <= np.partition(hashes, size - 1)[size - 1])
+    # they are spread evenly, so those that are sought are below this, but for chance: fewer to look through
+    likely = hashes[hashes <= np.uint64(2**64 * min((size + 8 * size**0.5) / n_rows, 1 - 2**-53))]
+    return np.flatnonzero(hashes <= np.partition(likely if len(likely) >= size else hashes, size - 1)[size - 1])
 
 
 def row_hashes(first: int, n_rows: int) -> np.ndarray:
@@ -95,10 +97,12 @@ def describe(cells: np.ndarray, rows: np.ndarray, weight: np.ndarray, max_bins: 
     f, n = cells.shape[1], len(rows) or len(cells)
     narrow = cells.dtype == np.float32
     bits = cells.view(np.uint32 if narrow else np.uint64)
-    at_once = min(f, 16 if narrow else 8)  # a cache line
+    threads = n_threads if n * f >= 50_000 else 1
+    groups = -(-f // (16 if narrow else 8))  # at most a cache line each, and as many for every thread
+    at_once = -(-f // (-(-groups // threads) * threads))
     cuts, points = np.full((f, max_bins), np.inf), np.empty((f, max_bins))
     shares, found = np.zeros((f, max_bins), np.int64), np.zeros(f, np.int64)
-    with Team(min(n_threads, -(-f // at_once)) if n * f >= 50_000 else 1) as team:
+    with Team(min(threads, -(-f // at_once))) as team:
         threads = team.n_threads
         team.run(
             matrix_cuts, team.gate, bits, rows, weight, max_bins, np.empty((threads, at_once + 1, n), bits.dtype),

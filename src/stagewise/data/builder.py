@@ -48,6 +48,7 @@ from stagewise.storage.store import Building, StoreFile, build_store, locked, op
 __all__ = ["Plan", "build_parts", "cached_parts", "from_pieces", "save_parts"]
 
 _MOST_ROWS = 2**31
+_ROWS_AT_ONCE = 1 << 16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -152,7 +153,10 @@ def save_parts(folder: Path, parts: Parts) -> None:
     crowds = {j: own.levels for j, own in parts.crowds.items()}
     header = Header(parts.cuts, parts.marginals, parts.schema, n, parts.max_bins, crowds)
     with locked(folder), build_store(folder) as building:
-        building.create("rows", n * parts.bins.stride).write(0, parts.bins.by_row)
+        stride = stride_of(f)
+        rows, given = building.create("rows", n * stride), parts.bins.by_row.reshape(n, -1)
+        for a in range(0, n, _ROWS_AT_ONCE):
+            rows.write(0, given[a : a + _ROWS_AT_ONCE, :stride])
         columns = building.create("columns", n * f, f)
         for j in range(f):
             columns.write(j, parts.bins.by_column[j])

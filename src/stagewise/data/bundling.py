@@ -15,7 +15,7 @@ import numpy as np
 from stagewise.data.binning import Marginal
 from stagewise.data.memory import check_room
 from stagewise.data.sparse import Sparse
-from stagewise.kernels.binning import interleave
+from stagewise.kernels.binning import aligned_bytes, interleave, row_bytes
 from stagewise.kernels.bundles import MIXED, PLAIN, SINGLE, WITH_MISSING, Bundles
 from stagewise.kernels.entries import WORDS, assign_bundles, entry_codes, write_bundles
 from stagewise.kernels.histogram import Bins
@@ -146,9 +146,9 @@ def _bundles(assigned: np.ndarray, size: np.ndarray, default: np.ndarray, n_bins
 def laid_out(found: Codes, bundles: Bundles, n_threads: int, plain: Bins | None = None) -> Bins:
     """The bins of bundles; plain: where the codes of columns that stay alone are."""
     n_columns, n_rows = len(bundles.kind), found.n_rows
-    stride = -(-n_columns // 4) * 4
+    stride = row_bytes(n_columns)
     check_room(n_rows * (stride + n_columns), f"The bin codes of X, {n_rows:,} rows in {n_columns:,} bundles,")
-    by_column, by_row = np.empty((n_columns, n_rows), np.uint8), np.empty(n_rows * stride, np.uint8)
+    by_column, by_row = np.empty((n_columns, n_rows), np.uint8), aligned_bytes(n_rows * stride)
     with Team(n_threads if by_row.size >= 50_000 else 1) as team:
         team.run(
             write_bundles, team.gate, bundles, found.start, found.rows, found.codes, found.default, by_column
@@ -171,9 +171,9 @@ def unbundled(bins: Bins) -> Bins:
     if len(bundles.column) == 0:
         return bins
     n_features, n_rows = len(bundles.column), bins.by_column.shape[1]
-    stride = -(-n_features // 4) * 4
+    stride = row_bytes(n_features)
     check_room(n_rows * (stride + n_features), f"The bin codes of {n_rows:,} × {n_features:,} cells, not bundled,")
-    by_column, by_row = np.empty((n_features, n_rows), np.uint8), np.empty(n_rows * stride, np.uint8)
+    by_column, by_row = np.empty((n_features, n_rows), np.uint8), aligned_bytes(n_rows * stride)
     for j in range(n_features):
         codes = bins.by_column[bundles.column[j]]
         if bundles.first[j] >= 0:

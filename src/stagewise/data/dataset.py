@@ -35,7 +35,7 @@ from stagewise.data.table import Schema, Table, read_table
 from stagewise.data.target import read_weights, take_rows
 from stagewise.data.view import read_rows
 from stagewise.errors import InputError, InputTypeError
-from stagewise.kernels.binning import bin_column, bin_matrix, interleave
+from stagewise.kernels.binning import aligned_bytes, bin_column, bin_matrix, interleave, row_bytes
 from stagewise.kernels.histogram import Bins
 from stagewise.kernels.partition import MISSING
 from stagewise.kernels.team import Team, available_cores
@@ -315,9 +315,8 @@ def bin_table(
     if table.entries is not None:
         return bin_entries(table.entries, cuts, n_threads, conflict_rate)
     n, f = table.n_rows, table.n_columns
-    stride = -(-f // 4) * 4
-    padded = padded_cuts(cuts)
-    by_row = np.empty(n * stride, np.uint8)
+    stride, padded = row_bytes(f), padded_cuts(cuts)
+    by_row = aligned_bytes(n * stride)
     by_column = np.empty((f, n), np.uint8)
     with Team(n_threads if n * f >= 50_000 else 1) as team:
         if table.matrix is not None:

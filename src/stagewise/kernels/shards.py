@@ -11,7 +11,7 @@ import numpy as np
 
 from stagewise.kernels.bundles import test_of
 from stagewise.kernels.grow import columns_of, keep_best
-from stagewise.kernels.histogram import PITCH, accumulate, add_blocks, add_rows, clear, subtract_columns
+from stagewise.kernels.histogram import PITCH, accumulate, add_blocks, add_rows, clear, subtract_columns, width_of
 from stagewise.kernels.jit import device, kernel, merged, never_inline
 from stagewise.kernels.leaves import key_value, ordered_key
 from stagewise.kernels.nodes import GRAD, HESS, SLOT, START, STOP, add_children
@@ -133,9 +133,9 @@ def spread(packed, grad, hess, packing):
 def build_nodes(tid, n_threads, bins, words, more_words, rows, parts, packing, packed, grad, hess):
     """grad[s], hess[s] = the wide histogram of rows parts[p, 0] .. parts[p, 1] of line parts[p, 2]; s = parts[p, 3].
 
-    Threads divide the columns. packed: int64 (n_threads, stride * PITCH), zero before and after.
+    Threads divide the columns. packed: int64 (n_threads, width * PITCH), zero before and after.
     """
-    c0, c1 = columns_of(bins.stride, tid, n_threads)
+    c0, c1 = columns_of(width_of(bins), tid, n_threads)
     q0, q1 = c0 * PITCH, c1 * PITCH
     for p in range(parts.shape[0]):
         start, stop, line, slot = parts[p, 0], parts[p, 1], rows[parts[p, 2]], parts[p, 3]

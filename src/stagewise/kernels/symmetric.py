@@ -18,6 +18,7 @@ from stagewise.kernels.grow import (
     partition_node,
     totals_of,
 )
+from stagewise.kernels.histogram import width_of
 from stagewise.kernels.jit import counting, device, kernel, never_inline
 from stagewise.kernels.nodes import (
     GRAD,
@@ -200,7 +201,7 @@ def scan_level(bins, nodes, first, last, level, limits, shape, packing, pools, w
     key, threshold = limits.key + np.uint64(level), np.uint64(0)
     if limits.max_columns < n_features:
         threshold = column_threshold(key, n_features, limits.tree_columns, limits.max_columns)
-    c0, c1 = columns_of(bins.stride, tid, n_threads)
+    c0, c1 = columns_of(width_of(bins), tid, n_threads)
     for column in range(c0, min(c1, bins.n_bins.shape[0])):
         several = bundled and bundles.kind[column] != PLAIN
         start, stop = (bundles.start[column], bundles.start[column + 1]) if bundled else (column, column + 1)
@@ -304,7 +305,7 @@ def grow_symmetric(tid, n_threads, bins, index, n_rows, packing, limits, shape, 
                 bins, nodes, parent, small, big, True, parent >= 0, work, packing, pools, tid, n_threads, True
             ):
                 return -1
-            c0, c1 = columns_of(bins.stride, tid, n_threads)
+            c0, c1 = columns_of(width_of(bins), tid, n_threads)
             build_rest(bins, nodes, parent, small, big, True, parent >= 0, work, packing, pools, tid, n_threads, c0, c1)
             if parent < 0 and c0 == 0 and c1 > 0:
                 state[0, GRAD], state[0, HESS] = totals_of(
