@@ -128,9 +128,9 @@ def test_warm_up():
         sampler = goss(NOBODY, team, warm_up=3)
         assert [len(sampler(stage, pairs_of(GRAD)).index) > 0 for stage in range(5)] == [False] * 3 + [True] * 2
     X, y = data()
-    model = sw.GradientBoostingRegressor(n_estimators=8, learning_rate=0.2, sampling="goss").fit(X, y)
-    assert (model.history_.rows[:5] == len(y)).all()
-    assert (model.history_.rows[5:] < 0.5 * len(y)).all()
+    model = sw.GradientBoostingRegressor(n_estimators=8, learning_rate=0.05, sampling="goss").fit(X, y)
+    assert (model.history_.rows[:4] == len(y)).all()
+    assert (model.history_.rows[4:] < 0.5 * len(y)).all()
 
 
 def test_scores_that_were_found_ahead():

@@ -45,7 +45,7 @@ class GradientBoostingRegressor(NumberRegressor, BaseGradientBoosting):
         μ, the share of rows drawn without replacement for each stage.
     sampling : {"uniform", "goss", "mvs"}, default "uniform"
         How the rows of a stage are drawn: `subsample` of them, all alike; with "goss" those of the largest gradients
-        and some of the others (goss_top, goss_rest), after 1/learning_rate stages on all rows; with "mvs" the share
+        and some of the others (goss_top, goss_rest), after 0.2/learning_rate stages on all rows; with "mvs" the share
         `subsample`, the likelier the larger the gradient. Rows count as many times as they are unlikely.
     goss_top, goss_rest : float, default 0.2 and 0.1
         Shares of all rows that "goss" draws from the top and from the rest.
