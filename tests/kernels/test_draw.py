@@ -74,6 +74,30 @@ def test_draw_rows(n_threads, n):
     assert set(np.flatnonzero(codes == 5)) <= set(rows)
 
 
+@pytest.mark.nojit
+@pytest.mark.parametrize("edge", [1, 2, 700, CODES - 2, CODES - 1])
+@pytest.mark.parametrize(
+    "shares", [(0.2, 0.6, 1.0), (0.3, 0.3, 0.3), (0.3, 0.3, 1.0), (0.2, 1.0, 1.0), (0.2, 0.5, 0.9)]
+)
+@pytest.mark.parametrize("other", [0, 1, 699, 701, CODES - 1])
+def test_draw_rows_by_one_step(edge, shares, other):
+    """One bound below a code and one above it, and perhaps a code that is not as it should be."""
+    n, rng = 700, np.random.default_rng(8)
+    near = np.array([0, 1, 2, 3, edge - 1, edge, edge + 1, 699, 700, 701, CODES - 2, CODES - 1])
+    codes = rng.choice(near[near < CODES], n).astype(np.uint16)
+    share = np.full(CODES, shares[0])
+    share[edge], share[edge + 1 :], share[ABSENT] = shares[1], shares[2], 0.0
+    share[other] = share[other] if other == 0 else 0.7
+    below, factor = np.rint(share * SURE).astype(np.uint32), rng.random(CODES)
+    chosen, weight = np.zeros(n, np.uint32), np.zeros(n)
+    with Team(1) as team:
+        drawn, scratch = np.zeros((1, 8), np.int64), np.zeros(n, np.uint32)
+        found = team.run(draw_rows, team.gate, codes, KEY, below, factor, scratch, drawn, NO_BITS, chosen, weight)
+    rows, weights = naive.draw_rows(codes, int(KEY), below.tolist(), factor)
+    assert chosen[:found].tolist() == rows
+    np.testing.assert_array_equal(weight[:found], weights)
+
+
 def no_update(n_threads: int, words: int = 0) -> Update:
     """Packs pairs of up to 9 and 9 for 1,300 rows, if there is room for words."""
     room = np.zeros(words, np.int64), np.zeros((n_threads, 8), np.int64)
