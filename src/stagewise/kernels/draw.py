@@ -71,7 +71,7 @@ def step_of(below):
     first, last, edge = below[1], below[CODES - 1], np.int64(1)
     while edge < CODES - 1 and below[edge] == first:
         edge += 1
-    others = 0
+    others = np.int64(0)
     for code in range(edge + 1, CODES):
         others += np.int64(below[code] != last)
     return np.uint16(edge if others == 0 else 0)
