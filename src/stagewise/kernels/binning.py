@@ -19,7 +19,7 @@ _BLOCK = 256
 
 def row_bytes(n_columns: int) -> int:
     """Bytes of a row of codes: a multiple of four; 16, 32 or 64 where that is no more than a seventh longer, for then
-    no row lies in two cache lines. (Scattered rows of 28 columns are added a seventh faster.)"""
+    no row lies in two cache lines (docs/engine.md, section 4)."""
     stride = -(-n_columns // 4) * 4
     return next((size for size in (16, 32, 64) if stride <= size and 7 * size <= 8 * stride), stride)
 
