@@ -22,14 +22,14 @@ def test_an_idle_machine_keeps_all_threads():
 
 
 def test_a_busy_machine_is_left_to_one_thread():
-    """All threads are tried again after 8, 32, ... trees."""
+    """All threads are tried again after 2, 8, 32, ... trees."""
     pace = Pace(2, expected=1.0)
     used = []
     for _ in range(200):
         used.append(pace.threads)
         pace.note(40.0 if pace.threads == 2 else 1.5)
     tried = [k for k, threads in enumerate(used) if threads == 2]
-    assert tried == [0, 9, 42, 171]
+    assert tried == [0, 3, 12, 45, 174]
 
 
 def test_a_trial_is_soon_given_up():
@@ -37,17 +37,34 @@ def test_a_trial_is_soon_given_up():
     pace = Pace(2, expected=1.0)
     assert pace.limit == 2.0
     pace.note(2.0, given_up=True)
-    for k in range(8):
+    for k in range(2):
         assert pace.threads == 1
         pace.note(0.8 + 0.1 * k)
     assert (pace.threads, pace.limit) == (2, 1.0)
     pace.note(1.0, given_up=True)
     assert pace.threads == 1
-    for _ in range(32):
+    for _ in range(8):
         pace.note(3.0)  # slower than the trial, which says nothing about the guess
     assert (pace.threads, pace.limit) == (2, 2.0)
     pace.note(1.5)
     assert (pace.threads, pace.limit) == (2, 6.0)  # it went well: from here on only twice the work is suspicious
+
+
+def test_a_pause_now_and_then_costs_two_trees():
+    """A tree in thirty is held up, on a machine that is idle: spells of trees grown alone do not get longer."""
+    pace, used = Pace(2, expected=1.0), []
+    for k in range(300):
+        used.append(pace.threads)
+        pace.note((5.0 if k % 30 == 10 else 0.6) if pace.threads == 2 else 1.1)
+    assert used.count(1) == 20
+    for k in range(4):  # held up again and again: they do
+        while pace.threads == 2:
+            pace.note(5.0)
+        alone = 0
+        while pace.threads == 1:
+            pace.note(1.1)
+            alone += 1
+        assert alone == 2 * 4**k
 
 
 def test_a_wrong_guess_costs_one_tree():

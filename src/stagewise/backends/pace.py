@@ -24,6 +24,11 @@ _SUSPICIOUS = 2.0
 _TRIAL = 1.25
 """The same for a trial after a spell of trees grown alone, times the fastest of those."""
 
+_SPELL = 2
+"""Trees grown alone after the first suspicious one; four times as many after each further one, until as many trees in a
+row were grown by all in good time. (A pause of 50 ms on an idle machine, twice in a fit of 100 trees, should not cost
+forty trees grown alone.)"""
+
 _WORK_A_THREAD = 500_000
 """Work on a tree, in nanoseconds, that is worth a thread: waiting for each other costs a tree about that much."""
 
@@ -53,7 +58,8 @@ class Pace:
         self._together = 0.0  # seconds of the last tree grown by all
         self._alone = 0  # trees still to be grown alone
         self._lone = math.inf  # seconds of the fastest of those since all threads were given up
-        self._spell = 8
+        self._spell = _SPELL  # how many the next time
+        self._good = 0  # trees in a row that were grown by all in good time
         self._began = (time.perf_counter(), read_cycles()) if n_threads > 1 else (0.0, 0)
 
     @property
@@ -78,14 +84,17 @@ class Pace:
             return
         if self._alone == 0:
             if given_up or seconds > self.limit:
-                self._alone = self._spell
+                self._alone, self._good = self._spell, 0
                 self._spell *= 4
+            else:
+                self._good += 1
+                self._spell = _SPELL if self._good >= self._spell else self._spell
             self._together = seconds
             if self._lone < math.inf:  # how long a trial took before it was given up says nothing about the guess
                 self._limit, self._together = max(self._limit, _SUSPICIOUS * self._lone), math.inf
             self._lone = math.inf
         elif seconds > self._together:  # alone is no faster: the guess was wrong, or the machine is idle again
-            self._alone, self._spell, self._lone = 0, 8, math.inf
+            self._alone, self._spell, self._lone = 0, _SPELL, math.inf
             self._limit = max(self._limit, _SUSPICIOUS * seconds)
         else:
             self._alone -= 1
