@@ -933,7 +933,7 @@ TWINS: dict[str, Callable[..., Any]] = {
     "grow.grow": grow,
     "harvest.harvest": harvest,
     "harvest.set_leaves": set_leaves,
-    "histogram.histogram_of_rows": histogram_of_rows,
+    "blocks.histogram_of_rows": histogram_of_rows,
     "influence.influence_edge": influence_edge,
     "influence.influence_rows": influence_rows,
     "influence.influence_sums": influence_sums,

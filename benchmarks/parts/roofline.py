@@ -25,9 +25,10 @@ from benchmarks.training import settings_of
 from benchmarks.workloads import WORKLOADS, Data
 from stagewise import Dataset
 from stagewise.backends.cpu import CpuBackend
+from stagewise.kernels.blocks import histogram_of_rows
 from stagewise.kernels.exact import packing
 from stagewise.kernels.grow import HISTOGRAM, PARTITION, SPLIT
-from stagewise.kernels.histogram import PITCH, Pools, histogram_of_rows
+from stagewise.kernels.histogram import PITCH, Pools
 from stagewise.kernels.jit import cycles
 from stagewise.kernels.team import Team
 

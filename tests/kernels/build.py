@@ -17,10 +17,11 @@ import naive
 from stagewise.backends import cpu
 from stagewise.backends.cpu import CpuBackend
 from stagewise.boosting.pairs import NO_UPDATE
+from stagewise.kernels.blocks import histogram_of_rows
 from stagewise.kernels.bundles import NO_BUNDLES
 from stagewise.kernels.coded import predict_coded
 from stagewise.kernels.exact import Packing, limb_bits, limbs_total, power_above
-from stagewise.kernels.histogram import NO_ROOT, PITCH, Bins, histogram_of_rows
+from stagewise.kernels.histogram import NO_ROOT, PITCH, Bins
 from stagewise.kernels.jit import JIT
 from stagewise.kernels.leaves import EXPONENTIAL, LOG_RATIO, NEWTON, leaf_quantiles, leaf_sums
 from stagewise.kernels.lookups import walk_sets

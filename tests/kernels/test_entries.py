@@ -113,7 +113,7 @@ def test_bundles_are_written(n_threads, rate):
     bundles = find_bundles(found, rate)
     assert len(bundles.kind) < n
     out = np.empty((len(bundles.kind), n_rows), np.uint8)
-    gate = np.zeros(24, np.int64)
+    gate = np.zeros(32, np.int64)
     run(n_threads, write_bundles, gate, bundles, found.start, found.rows, found.codes, found.default, out)
     np.testing.assert_array_equal(out, naive_entries.write_bundles(bundles, codes))
 

@@ -23,8 +23,8 @@ from kernels.build import (
     rule_of,
 )
 from stagewise.backends.cpu import CpuBackend
+from stagewise.kernels.blocks import histogram_of_rows
 from stagewise.kernels.exact import Packing
-from stagewise.kernels.histogram import histogram_of_rows
 from stagewise.kernels.split import BIN, COLUMN, COUNT_LEFT, GRAD_LEFT, HESS_LEFT, MISSING_LEFT, N_FIELDS, NOT_SEEN, SET
 from stagewise.kernels.subsets import best_subset
 from stagewise.tree.tree import Tree

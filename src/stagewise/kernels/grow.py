@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stagewise.kernels.blocks import build_columns, build_share, sample_share
 from stagewise.kernels.bundles import test_of
 from stagewise.kernels.frontier import pop, push
 from stagewise.kernels.histogram import (
@@ -21,8 +22,6 @@ from stagewise.kernels.histogram import (
     PITCH,
     Bins,
     accumulate,
-    build_columns,
-    build_share,
     merge_columns,
     subtract_columns,
     take_columns,
@@ -52,7 +51,7 @@ from stagewise.kernels.partition import (
     divide_sides,
     divide_sides_backward,
 )
-from stagewise.kernels.sample import NO_SAMPLE, Sample, copy_rows, fetch_codes, sample_share
+from stagewise.kernels.sample import NO_SAMPLE, Sample, copy_rows, fetch_codes
 from stagewise.kernels.slots import assign_slots, give_slot, settle
 from stagewise.kernels.split import (
     BIN,
@@ -67,7 +66,7 @@ from stagewise.kernels.split import (
     unpack,
 )
 from stagewise.kernels.subsets import fill_sides, scan_subsets
-from stagewise.kernels.team import barrier, call_off, share
+from stagewise.kernels.team import TURN, barrier, call_off, share
 
 __all__ = ["Shape", "Work", "extras_of", "grow"]
 
@@ -253,14 +252,15 @@ def build_shared(bins, nodes, parent, small, big, do_small, do_big, work, packin
     for which in range(2):
         node = big if which == 1 else small
         if is_built(state, parent, which, do_small, do_big) and shares_rows(bins, state, node, packing, n_threads):
-            k0, k1 = share(state[node, START], state[node, STOP], tid, n_threads)
+            if tid == 0:
+                work.gate[TURN] = 0
             off = off or barrier(work.gate, n_threads)  # the threads' own histograms are no longer read
             if not off:
-                rows = line_of(work, state[node, HOME])
+                s, e, rows, gate = state[node, START], state[node, STOP], line_of(work, state[node, HOME]), work.gate
                 if extras is not None and fresh:
-                    sample_share(sample, bins, work.words, fours, k0, k1, packing, pools, tid)
+                    sample_share(sample, bins, work.words, fours, s, e, packing, pools, gate, tid)
                 else:
-                    build_share(bins, work.words, work.more_words, rows, k0, k1, packing, pools, tid)
+                    build_share(bins, work.words, work.more_words, rows, s, e, packing, pools, gate, tid, n_threads)
                 off = barrier(work.gate, n_threads)
                 merge_columns(pools, state[node, SLOT], n_threads, c0, c1)
                 accumulate(pools, True, state[node, SLOT], bins.n_bins, c0, c1)

@@ -16,18 +16,20 @@ from typing import NamedTuple
 import numpy as np
 
 from stagewise.kernels.bundles import NO_BUNDLES, Bundles
-from stagewise.kernels.jit import bare, device, eight_at, four_at, kernel, merged, never_inline, prefetch, prefetch_near
+from stagewise.kernels.jit import bare, device, eight_at, four_at, merged, never_inline, prefetch, prefetch_near
 
 __all__ = [
     "Bins",
     "NO_ROOT",
     "PITCH",
     "Pools",
+    "accumulate",
     "add_rows",
-    "build_columns",
-    "build_share",
-    "histogram_of_rows",
+    "add_run",
+    "add_wide",
+    "clear",
     "is_run",
+    "merge_columns",
     "row_at",
     "subtract_columns",
     "take_columns",
@@ -273,58 +275,6 @@ def add_wide(bins, stride, grads, hesses, rows, start, stop, c0, c1, out_grad, o
             out_hess[q] += h
 
 
-@device
-def flush(packed, out_grad, out_hess, packing):
-    """Move a block's packed sums to the wide words and clear them. (Loops from 0 over views are vectorised.)"""
-    for q in range(packed.shape[0]):
-        v = packed[q]
-        packed[q] = 0
-        out_grad[q] += v >> packing.grad_shift
-        h = (v >> packing.hess_shift) & packing.hess_mask
-        out_hess[q] += (h << packing.count_bits) + (v & packing.count_mask)
-
-
-@device
-def add_blocks(bins, words, more_words, rows, start, stop, c0, c1, packing, packed, grad, hess):
-    """Add rows to wide histograms; `packed` (all zero before and after) holds one block at a time."""
-    never_inline()
-    if not packing.narrow:
-        add_wide(bins.by_row, bins.stride, words, more_words, rows, start, stop, c0, c1, grad, hess)
-        return
-    k, q0, q1 = start, c0 * PITCH, c1 * PITCH
-    while k < stop:
-        end = min(stop, k + packing.block)
-        add_rows(bins.by_row, bins.stride, words, rows, k, end, c0, c1, packed)
-        flush(packed[q0:q1], grad[q0:q1], hess[q0:q1], packing)
-        k = end
-
-
-@merged
-def build_columns(bins, words, more_words, rows, start, stop, c0, c1, packing, wide, slot, pools, tid):
-    """A node's histogram for columns c0..c1, straight into its slot."""
-    if wide:
-        clear(pools.grad[slot, c0 * PITCH : c1 * PITCH])
-        clear(pools.hess[slot, c0 * PITCH : c1 * PITCH])
-        add_blocks(
-            bins, words, more_words, rows, start, stop, c0, c1, packing,
-            pools.own_packed[tid], pools.grad[slot], pools.hess[slot],
-        )  # fmt: skip
-    else:
-        clear(pools.packed[slot, c0 * PITCH : c1 * PITCH])
-        add_rows(bins.by_row, bins.stride, words, rows, start, stop, c0, c1, pools.packed[slot])
-
-
-@merged
-def build_share(bins, words, more_words, rows, start, stop, packing, pools, tid):
-    """This thread's part of a large node's rows, all columns, into its own wide histogram."""
-    clear(pools.own_grad[tid])
-    clear(pools.own_hess[tid])
-    add_blocks(
-        bins, words, more_words, rows, start, stop, np.int64(0), width_of(bins), packing,
-        pools.own_packed[tid], pools.own_grad[tid], pools.own_hess[tid],
-    )  # fmt: skip
-
-
 @bare
 def merge_columns(pools, slot, n_threads, c0, c1):
     """The sum of all threads' own histograms, for columns c0..c1, into a slot."""
@@ -428,9 +378,3 @@ def accumulate(pools, wide, slot, n_bins, c0, c1):
             run_up(pools.hess[slot, j * PITCH : j * PITCH + 256], n_bins[j])
         else:
             run_up(pools.packed[slot, j * PITCH : j * PITCH + 256], n_bins[j])
-
-
-@kernel
-def histogram_of_rows(bins, words, more_words, rows, packing, pools):
-    """The wide histogram of the given rows into slot 0: one step of growth on its own, for tests and measurements."""
-    build_columns(bins, words, more_words, rows, 0, rows.shape[0], 0, width_of(bins), packing, True, 0, pools, 0)

@@ -16,7 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stagewise.kernels.histogram import PITCH, clear, flush
+from stagewise.kernels.blocks import flush
+from stagewise.kernels.histogram import PITCH, clear
 from stagewise.kernels.jit import add_four, device, kernel, never_inline, piece
 from stagewise.kernels.team import barrier, share
 

@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stagewise.kernels.histogram import add_run, clear, flush, width_of
 from stagewise.kernels.jit import device, never_inline, prefetch
 from stagewise.kernels.lanes import COMPRESSES_BYTES, count_ones, store_bytes
 from stagewise.kernels.team import barrier, share
@@ -24,9 +23,6 @@ _WHOLE, _WHOLE_BYTES = 4, 32
 
 _AHEAD = 32
 """Rows between a prefetch and its use."""
-
-_ROUND = 1024
-"""Rows that are copied, and then added from where they are now."""
 
 
 class Sample(NamedTuple):
@@ -67,25 +63,6 @@ def copy_rows(sample, fours, start, stop):
             p += one
             to += one
         k += one
-
-
-@device
-def sample_share(sample, bins, words, fours, start, stop, packing, pools, tid):
-    """`histogram.build_share` for the root of a sample whose rows have not been copied yet: does that too."""
-    never_inline()
-    packed, grad, hess = pools.own_packed[tid], pools.own_grad[tid], pools.own_hess[tid]
-    clear(grad)
-    clear(hess)
-    k = start
-    while k < stop:
-        end = min(stop, k + packing.block)
-        while k < end:
-            until = min(end, k + _ROUND)
-            copy_rows(sample, fours, k, until)
-            first, last = np.uint64(k), np.uint64(until)
-            add_run(bins.by_row, bins.stride, words, first, last, np.int64(0), width_of(bins), packed)
-            k = until
-        flush(packed, grad, hess, packing)
 
 
 if COMPRESSES_BYTES:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from stagewise.kernels.blocks import add_blocks
 from stagewise.kernels.bundles import test_of
 from stagewise.kernels.grow import columns_of, keep_best
-from stagewise.kernels.histogram import PITCH, accumulate, add_blocks, add_rows, clear, subtract_columns, width_of
+from stagewise.kernels.histogram import PITCH, accumulate, add_rows, clear, subtract_columns, width_of
 from stagewise.kernels.jit import device, kernel, merged, never_inline
 from stagewise.kernels.leaves import key_value, ordered_key
 from stagewise.kernels.nodes import GRAD, HESS, SLOT, START, STOP, add_children

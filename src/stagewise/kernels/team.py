@@ -18,12 +18,23 @@ import numpy as np
 from stagewise.kernels.jit import JIT, atomic_add, atomic_load, cycles, device, kernel, yield_core
 from stagewise.kernels.reducer import ALONE, Reducer
 
-__all__ = ["ABORT", "GATE_SIZE", "Team", "available_cores", "barrier", "call_off", "read_cycles", "share"]
+__all__ = [
+    "ABORT",
+    "GATE_SIZE",
+    "TURN",
+    "Team",
+    "available_cores",
+    "barrier",
+    "call_off",
+    "next_turn",
+    "read_cycles",
+    "share",
+]
 
-GATE_SIZE = 24
-"""int64 words of a gate: arrivals at 0, generation at 8, abort flag at 16; one cache line each."""
+GATE_SIZE = 32
+"""int64 words of a gate: arrivals at 0, generation at 8, abort flag at 16, turns at 24; one cache line each."""
 
-ABORT = 16
+ABORT, TURN = 16, 24
 
 _SPINS = 64
 """Checks before a waiting thread gives its core away. With both cores busy with another program a barrier that spun
@@ -54,6 +65,13 @@ def barrier(gate, n_threads):
 def call_off(gate):
     """End the work of all threads: each returns from its next barrier."""
     atomic_add(gate, 16, 1)
+
+
+@device
+def next_turn(gate):
+    """0, 1, 2, ... : each number once, to the thread that asks first. Work that is taken piece by piece ends for all at
+    the same time, also when one core is slower than another."""
+    return atomic_add(gate, TURN, 1)
 
 
 @kernel
