@@ -89,6 +89,7 @@ class CpuBackend:
         self._last: tuple[Packing, bool] | None = None  # how pairs were packed last, and whether with weights
         self._ahead: tuple[Packing, bool, bool] | None = None  # how `_words` are packed already, and if for a sample
         self._limited: tuple[Packing, Limits] | None = None  # the limits of the last tree
+        self._shaped: Shape | None = None
         self.draws_columns = min(params.tree_columns, params.split_columns) < len(cuts)  # trees depend on their key
         self.clock = np.zeros(4, np.int64)
         self._keys = np.empty(0, np.uint64)
@@ -249,7 +250,7 @@ class CpuBackend:
             self._pace.note(time.perf_counter() - began, n_nodes < 0)
         if len(self.places) and len(listed) == 0:
             np.take(self._code_labels, self.places, out=self.labels, mode="clip")
-        if rest is not None:
+        if rest is not None and len(rest):
             self.labels[rest] = n_nodes  # not a node: these rows take no part
         if n_nodes == 1:
             nodes.state[0, HOME] = 0  # its rows are written down, see `label_leaves`
@@ -266,11 +267,14 @@ class CpuBackend:
         return self.places[index] if len(index) else self.places
 
     def _shape(self) -> Shape:
+        if self._shaped is not None and self._shaped.keep == self.keeping:
+            return self._shaped
         order = LEVELWISE if self.params.growth == "levelwise" else LEAFWISE
         depth = self.params.max_depth
         if self.params.growth == "symmetric":
             depth = self.max_leaves.bit_length() - 1
-        return Shape(np.int64(order), np.int64(self.max_leaves), np.int64(depth), self.keeping)
+        self._shaped = Shape(np.int64(order), np.int64(self.max_leaves), np.int64(depth), self.keeping)
+        return self._shaped
 
     def _limits(self, chosen: Packing, key: np.uint64) -> Limits:
         """Limits in the units of the packed gradients (relative to the peaks, all powers of two)."""

@@ -134,5 +134,5 @@ class PairsMaker:
         if threads == 1:
             sums, largest = self.team.reducer.total(limbs[0, :2], peaks[0])
         else:
-            sums, largest = self.team.reducer.total(limbs[:, :2].sum(axis=0), peaks.max(axis=0))
+            sums, largest = self.team.reducer.total(np.add.reduce(limbs)[:2], np.maximum.reduce(peaks))
         return largest, sums

@@ -232,7 +232,7 @@ def limbs_value(hi, lo, unit, bits):
 
 def limbs_total(limbs: np.ndarray, unit: float, bits: int) -> float:
     """The float of limbs (..., 2) summed over all leading axes, exactly and then rounded once."""
-    hi, lo = map(sum, zip(*limbs.reshape(-1, 2).tolist(), strict=True))
+    hi, lo = limbs.tolist() if limbs.ndim == 1 else map(sum, zip(*limbs.reshape(-1, 2).tolist(), strict=True))
     return float(math.ldexp(1.0, -2 * bits) * ((hi << bits) + lo)) * unit
 
 
@@ -308,14 +308,14 @@ def packing(
     constant second derivative, for 39 bits instead of 35.
     """
     hess_power = float(hess_peak) if constant_hess else power_above(hess_peak)
-    return _packing(power_above(grad_peak), hess_power, int(n_rows), narrow, constant_hess, fine)
+    row_bits = max(1, int(n_rows).bit_length())
+    return _packing(power_above(grad_peak), hess_power, row_bits, narrow, constant_hess, fine)
 
 
 @functools.lru_cache(maxsize=64)
 def _packing(
-    grad_power: float, hess_power: float, n_rows: int, narrow: bool, constant_hess: bool, fine: bool
+    grad_power: float, hess_power: float, row_bits: int, narrow: bool, constant_hess: bool, fine: bool
 ) -> Packing:
-    row_bits = max(1, n_rows.bit_length())
     if constant_hess:
         block_bits = min(BLOCK_BITS if fine else 14, row_bits)
         hess_bits, hess_shift, grad_shift = 0, 0, block_bits
