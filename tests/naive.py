@@ -734,7 +734,9 @@ def harvest(nodes: Sequence[Node], cuts: Sequence[Sequence[float]], by_level: bo
     return out
 
 
-def set_leaves(tree: Any, values: np.ndarray, weights: np.ndarray, rate: float) -> tuple[list[float], list[float]]:
+def set_leaves(
+    tree: Any, values: np.ndarray, weights: np.ndarray, rate: float, limit: float = math.inf
+) -> tuple[list[float], list[float]]:
     """Values and weights by node: rate · value in leaves (0 for NaN), 0 elsewhere; the weight below a node."""
 
     def weight(node: int) -> float:
@@ -744,7 +746,8 @@ def set_leaves(tree: Any, values: np.ndarray, weights: np.ndarray, rate: float) 
         return weight(left) + weight(right)
 
     leaf = [tree.left[node] < 0 for node in range(len(tree.left))]
-    value = [rate * v if own and not math.isnan(v) else 0.0 for own, v in zip(leaf, values.tolist(), strict=True)]
+    bounded = [v if math.isnan(v) else min(limit, max(-limit, v)) for v in values.tolist()]
+    value = [rate * v if own and not math.isnan(v) else 0.0 for own, v in zip(leaf, bounded, strict=True)]
     return value, [weight(node) for node in range(len(leaf))]
 
 

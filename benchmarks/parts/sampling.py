@@ -1,6 +1,6 @@
 """What samples of the rows save: all rows, GOSS and minimal-variance sampling in turn, on A (2 classes) and F (7).
 
-Both draw three rows of ten. GOSS sees all rows in its first ten stages, which is part of its time.
+Both draw three rows of ten. GOSS sees all rows in its first two stages, which is part of its time.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ import pytest
 
 import naive
 from kernels.build import Case, Grown, backend_of, grow_tree, pack, random_tree, same_tree, twin_tree
+from stagewise.tree.tree import NO_SHRINKAGE
 
 ALL = np.empty(0, np.uint32)
 
@@ -24,6 +25,9 @@ def test_values_of_leaves(n_leaves):
     value, cover = naive.set_leaves(tree, values, weights, 0.1)
     assert got.value.tolist() == value
     np.testing.assert_allclose(got.cover, cover, rtol=1e-14)
+    values[1::5], values[2::7] = np.inf, -1e300
+    got = tree.with_leaves(values, weights, 0.1, (NO_SHRINKAGE[0], 0.0, 0.0, 0.5))
+    assert got.value.tolist() == naive.set_leaves(tree, values, weights, 0.1, 0.5)[0]
 
 
 def grown(codes: list[list[int]], n_bins: list[int], grad: list[float], **params: Any) -> Grown:

@@ -99,7 +99,8 @@ class LeafRule(Rule):
     ) -> tuple[Tree, ...]:
         """The tree with its leaves re-fitted and shrunk by the learning rate.
 
-        l1 and l2 shrink every leaf by (1 - l1/|G|)₊ · H/(H + l2): for a Newton step this is -(G ± l1)/(H + l2).
+        l1 and l2 shrink every leaf by (1 - l1/|G|)₊ · H/(H + l2): for a Newton step this is -(G ± l1)/(H + l2). No leaf
+        is larger than the loss's largest step.
         """
         loss, targets, params, grown = self.loss, self.targets, self.backend.params, fitted.grown
         weight, heaviest, counts = targets.weight, self._weight_peak, targets.counts
@@ -117,7 +118,8 @@ class LeafRule(Rule):
                 drawn = self.backend.team.reducer.count(len(pairs.weight))
                 counts[grown.listed] = integer_weights(pairs.weight, heaviest, drawn)
             values = self.backend.leaf_quantiles(grown, targets.y, raw[output], counts, loss.leaf_quantile, delta)
-        shrink = (sums, params.l1, params.l2) if params.l1 > 0.0 or params.l2 > 0.0 else NO_SHRINKAGE
+        shrinking = sums if params.l1 > 0.0 or params.l2 > 0.0 else NO_SHRINKAGE[0]
+        shrink = shrinking, params.l1, params.l2, loss.largest_step
         tree = grown.tree.with_leaves(values, np.ascontiguousarray(sums[:, 2]), rate, shrink)
         if pairs.packed is not None:  # leaves are multiples of the unit, see residuals.py
             tree.value[:] = np.rint(tree.value * pairs.packed.grad_scale) / pairs.packed.grad_scale

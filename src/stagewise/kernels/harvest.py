@@ -57,11 +57,11 @@ def harvest(nodes, cuts, by_level, scale, numbers, missing_left, floats, sums, l
 
 
 @kernel
-def set_leaves(left, values, weights, sums, l1, l2, rate, value, cover):
+def set_leaves(left, values, weights, sums, l1, l2, limit, rate, value, cover):
     """Leaves get rate * values (0 where not finite) and their weights; inner nodes 0 and the sum of their leaves.
 
     sums (n_nodes, 2 or more; or empty): gradient G and second derivative H of the leaves, whose values then shrink by
-    (1 - l1/|G|)₊ · H/(H + l2).
+    (1 - l1/|G|)₊ · H/(H + l2). After that none is larger than `limit`.
     """
     shrinking = sums.shape[0] > 0
     for k in range(left.shape[0] - 1, -1, -1):  # children come after their parent
@@ -76,5 +76,6 @@ def set_leaves(left, values, weights, sums, l1, l2, rate, value, cover):
                 if l1 > 0.0:
                     kept = 1.0 - l1 / size if size > l1 else 0.0
                 v = v * kept * (h / (h + l2) if h > 0.0 else 0.0)
+            v = limit if v > limit else (-limit if v < -limit else v)
             value[k] = rate * v if abs(v) < np.inf else 0.0
             cover[k] = weights[k]

@@ -13,6 +13,7 @@ user's three functions), its starting value, how a leaf is re-fitted, and how a 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -41,6 +42,7 @@ class Loss:
     second_order: ClassVar[bool] = True  # False: the hessian means nothing, trees are grown on gradients alone
     takes_bytes: ClassVar[bool] = False  # the kernel takes class numbers as they come; others get float64
     leaf_kind: ClassVar[int] = NEWTON
+    largest_step: ClassVar[float] = math.inf  # of a leaf, before the learning rate
     power: float = 0.0  # of the log-link family
     leaf_quantile: float | None = None  # leaves are this quantile of the residuals instead of a Newton step
     delta_quantile: float | None = None  # Huber: the quantile of |residual| that is the transition point of a stage

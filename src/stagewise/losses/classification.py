@@ -24,6 +24,10 @@ CURVATURES = ("friedman", "diagonal", "bound")
 _RAREST = 1e-16
 """The share of a class is at least this, where weights make it vanish beside the others."""
 
+_CERTAIN = 38.0
+"""Log-odds beyond this cannot be told apart from certainty (e^-38 is less than half an ulp of 1), so no step need be
+longer. Newton steps are, where a class is rare and its probability nearly 0 throughout a leaf: 1e24 was seen."""
+
 
 def _log_odds(mean: np.ndarray) -> np.ndarray:
     mean = np.clip(mean, _RAREST, 1.0 - _RAREST)
@@ -38,6 +42,7 @@ class LogLoss(Loss):
     """
 
     name = "log_loss"
+    largest_step = _CERTAIN
     pairs = property(lambda self: log_loss_pairs)
     takes_bytes = True
 
@@ -80,6 +85,7 @@ class MulticlassLogLoss(Loss):
     """
 
     name = "log_loss"
+    largest_step = _CERTAIN
     pairs = property(lambda self: multiclass_pairs)
     takes_bytes = True
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,10 +11,10 @@ from stagewise.kernels.harvest import set_leaves
 
 __all__ = ["NO_SHRINKAGE", "Shrink", "Tree"]
 
-Shrink = tuple[np.ndarray, float, float]
-"""How leaves shrink: their sums (G, H, ...) by node, l1 and l2, see `set_leaves`."""
+Shrink = tuple[np.ndarray, float, float, float]
+"""How leaves shrink: their sums (G, H, ...) by node, l1 and l2, and the largest size; see `set_leaves`."""
 
-NO_SHRINKAGE: Shrink = (np.empty((0, 4)), 0.0, 0.0)
+NO_SHRINKAGE: Shrink = (np.empty((0, 4)), 0.0, 0.0, math.inf)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
