@@ -13,7 +13,7 @@ import pytest
 
 from kernels.build import every_team, from_python
 from stagewise.kernels.jit import JIT, atomic_add
-from stagewise.kernels.team import ABORT, Team, available_cores, barrier, share
+from stagewise.kernels.team import ABORT, Team, available_cores, barrier, next_turn, share
 
 needs_threads = pytest.mark.skipif(not JIT, reason="without the JIT a team has one thread")
 within_seconds = 30.0
@@ -63,6 +63,24 @@ def test_all_threads_meet(n_threads):
             assert team.run(rounds, team.gate, 300, turns, wrong) == 300
             assert turns[0] == 300 * n_threads
             assert not wrong.any()
+
+
+@compiled
+def take_turns(tid, n_threads, gate, taken):
+    """Every thread writes its number into the pieces whose turn it gets."""
+    k = next_turn(gate)
+    while k < taken.shape[0]:
+        taken[k] += tid + 1
+        k = next_turn(gate)
+
+
+@every_team
+def test_every_piece_is_taken_once(n_threads):
+    with Team(n_threads) as team:
+        for n_pieces in (0, 1, 5_000):
+            taken = np.zeros(n_pieces, np.int64)
+            team.run(take_turns, team.gate, taken)  # begins with 0 in every run
+            assert ((taken > 0) & (taken <= n_threads)).all()
 
 
 @needs_threads

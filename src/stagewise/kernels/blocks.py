@@ -94,16 +94,17 @@ def sample_share(sample, bins, words, fours, start, stop, packing, pools, gate, 
     clear(grad)
     clear(hess)
     c0, c1, room = np.int64(0), width_of(bins), packing.block
-    k = start + _SAMPLE_PIECE * next_turn(gate)
+    piece = min(packing.block, np.int64(_SAMPLE_PIECE))
+    k = start + piece * next_turn(gate)
     while k < stop:
-        end = min(stop, k + _SAMPLE_PIECE)
+        end = min(stop, k + piece)
         copy_rows(sample, fours, k, end)
-        if room < _SAMPLE_PIECE:
+        if room < piece:
             flush(packed, grad, hess, packing)
             room = packing.block
         add_run(bins.by_row, bins.stride, words, np.uint64(k), np.uint64(end), c0, c1, packed)
         room -= end - k
-        k = start + _SAMPLE_PIECE * next_turn(gate)
+        k = start + piece * next_turn(gate)
     if room < packing.block:
         flush(packed, grad, hess, packing)
 
