@@ -855,6 +855,46 @@ def spline_values(x: np.ndarray, low: float, width: float, coef: np.ndarray) -> 
     return spline_basis(x, low, width, len(coef) - 3) @ coef
 
 
+# --- chances.py ------------------------------------------------------------------------------------------------------
+
+
+def _drawn(counts: np.ndarray, share: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
+    below = np.rint(share * 2.0**31)
+    below[0] = 0
+    return below, 1.0 / share, float(share @ counts)
+
+
+def goss_chances(lines: np.ndarray, top: float, rest: float) -> tuple[np.ndarray, np.ndarray, float]:
+    """Bounds of the hashes, factors, and the number of rows drawn on average (Ke et al. 2017, Algorithm 2)."""
+    counts = lines.sum(axis=0)
+    counts[0] = 0
+    upto = np.cumsum(counts)  # rows of this code or a lower one
+    n = int(upto[-1])
+    wanted, others = top * n, min(1.0, rest / (1.0 - top))
+    edge = min(int(np.searchsorted(upto, math.floor(n - wanted), side="right")), len(counts) - 1)
+    share = np.full(len(counts), others)
+    share[edge + 1 :] = 1.0
+    if counts[edge]:
+        inside = (wanted - (n - int(upto[edge]))) / int(counts[edge])  # how many of the edge's rows are of the top
+        share[edge] = min(1.0, inside + (1.0 - inside) * others)
+    return _drawn(counts, share)
+
+
+def variance_chances(
+    lines: np.ndarray, squares: np.ndarray, ridge: float, wanted: float
+) -> tuple[np.ndarray, np.ndarray, float]:
+    """The same with min(1, s/μ); μ by bisection (Ibragimov & Gusev 2019)."""
+    counts = lines.sum(axis=0)
+    counts[0] = 0
+    n = int(counts.sum())
+    sizes = np.sqrt(squares + ridge * float(counts @ squares) / n)
+    low, high = 0.0, float(sizes.max()) / wanted
+    for _ in range(200):
+        mu = 0.5 * (low + high)
+        low, high = (mu, high) if np.minimum(sizes / mu, 1.0) @ counts > wanted * n else (low, mu)
+    return _drawn(counts, np.minimum(sizes / high, 1.0))
+
+
 # --- draw.py ---------------------------------------------------------------------------------------------------------
 
 
@@ -903,6 +943,8 @@ TWINS: dict[str, Callable[..., Any]] = {
     "binning.bin_column": bin_column,
     "binning.bin_matrix": bin_matrix,
     "binning.interleave": interleave,
+    "chances.goss_chances": goss_chances,
+    "chances.variance_chances": variance_chances,
     "classes.class_splits": class_splits,
     "classes.class_sums": class_sums,
     "columns.line_moments": line_moments,

@@ -7,7 +7,8 @@ import pytest
 
 import naive
 from kernels.build import every_team, quantized, run
-from stagewise.kernels.draw import SURE, draw_pairs, draw_rows, gather_pairs, scatter_words, score_codes
+from stagewise.kernels.chances import SURE
+from stagewise.kernels.draw import draw_pairs, draw_rows, gather_pairs, scatter_words, score_codes
 from stagewise.kernels.exact import packing
 from stagewise.kernels.lanes import COMPRESSES
 from stagewise.kernels.pairs import Update

@@ -18,10 +18,11 @@ from stagewise.backends.samples import Drawn
 from stagewise.boosting.pairs import NO_UPDATE, Pairs
 from stagewise.boosting.sampling import Rows, Sampler
 from stagewise.data.shard import Shard
-from stagewise.kernels.draw import SURE, draw_pairs, draw_rows, gather_pairs, score_codes
+from stagewise.kernels.chances import goss_chances, variance_chances
+from stagewise.kernels.draw import draw_pairs, draw_rows, gather_pairs, score_codes
 from stagewise.kernels.exact import power_above, stream_key
 from stagewise.kernels.pairs import Update
-from stagewise.kernels.scores import ABSENT, CODES, Scores
+from stagewise.kernels.scores import CODES, Scores
 from stagewise.kernels.team import Team
 
 __all__ = ["Gather", "GossSampler", "ScoreSampler", "VarianceSampler"]
@@ -54,15 +55,17 @@ class ScoreSampler(Sampler):
         self.team, self.seed, self.warm_up, self.gather = team, seed, warm_up, gather or Gather()
         self._skip = skip if skip.any() else np.empty(0, np.bool_)
         self._codes = np.empty(n_rows, np.uint16)
-        self._counts = np.empty((team.n_threads, CODES), np.int64)
+        self._counts = np.zeros((team.n_threads, CODES), np.int64)  # who reads them clears them
+        self._sums, self._below, self._times = np.empty(CODES, np.int64), np.empty(CODES, np.uint32), np.empty(CODES)
         self._scratch, self._chosen = np.empty((2, n_rows), np.uint32)
         self._weight = np.empty(n_rows)
         self._portion = np.empty(0)
         self._scale = 0.0  # of the last scores
         self._ahead: Scores | None = None  # scores that were found while the loss was evaluated
 
-    def probabilities(self, counts: np.ndarray) -> np.ndarray:
-        """From the number of rows of each code, (CODES,), the probability of each, all above 0."""
+    def chances(self, lines: np.ndarray) -> float:
+        """From the number of rows of each code, in lines that are added up and cleared, `_below` and `_times` as
+        `draw_rows` takes them. How many rows are drawn on average; 0 if none was counted."""
         raise AssertionError("a sampler says how likely rows are drawn")
 
     def foresee(self, stage: int, update: Update) -> Update:
@@ -76,40 +79,41 @@ class ScoreSampler(Sampler):
     def __call__(self, stage: int, pairs: Pairs | None = None) -> Rows:
         assert pairs is not None
         self._scale = 1.0 / power_above(pairs.grad_peak * len(pairs.grad))
-        scores, self._ahead = self._ahead, None
+        ahead, self._ahead = self._ahead, None
         if stage < self.warm_up:
             return self.all
-        # a loss whose kernel does not score rows leaves no counts behind
-        if scores is None or scores.scale != self._scale or scores.counts.sum() < self.n_rows:
-            scores = self._scores(self._scale)
-            self.team.run(score_codes, pairs.grad, scores)
-        counts = self.reducer.sum(scores.counts.sum(axis=0))
-        counts[ABSENT] = 0
-        share = self.probabilities(counts)
-        index, times, seen = self._drawn(stage, pairs, share, counts)
+        expected = self._expected() if ahead is not None and ahead.scale == self._scale else 0.0
+        if expected == 0.0:  # nothing was foreseen, or by a loss whose kernel does not score rows
+            self._counts[:] = 0
+            self.team.run(score_codes, pairs.grad, self._scores(self._scale))
+            expected = self._expected()
+        index, times, seen = self._drawn(stage, pairs, expected)
         if self.reducer.count(len(index)) == 0:  # a handful of rows, and none of them drawn
             return self.all
         return Rows(index, None, times, seen)
 
-    def _drawn(
-        self, stage: int, pairs: Pairs, share: np.ndarray, counts: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, Pairs]:
+    def _expected(self) -> float:
+        """How many rows will be drawn, on average, now that chances follow from the counts."""
+        lines = self._counts
+        if self.reducer.size > 1:
+            lines = self.reducer.sum(lines.sum(axis=0))[None]
+            self._counts[:] = 0
+        return self.chances(lines)
+
+    def _drawn(self, stage: int, pairs: Pairs, expected: float) -> tuple[np.ndarray, np.ndarray, Pairs]:
         """The rows, how many times each counts, and their pairs times that."""
-        below, times = np.rint(share * SURE).astype(np.uint32), 1.0 / share
-        below[ABSENT] = 0
         key, k, threads = stream_key(self.seed, _PURPOSE, stage), len(pairs.grad), self.team.n_threads
         peaks, weight = np.zeros((threads, 8)), self.gather.weight
         update = self.gather.foresee() if k == 1 else NO_UPDATE
         n = gathered = 0
         if self.shard is None:
-            expected = float(share @ counts)
             gathered = min(self.n_rows, int(expected + 8.0 * math.sqrt(expected)) + 64)
-            draw = self._draw_arguments(0, self.n_rows, key, below, times, 0, self.gather.drawn.bits)
+            draw = self._draw_arguments(0, self.n_rows, key, 0, self.gather.drawn.bits)
             rest = (pairs.grad, pairs.hess, weight, update, peaks, self._room(k, gathered))
             n = self.team.run(draw_pairs, *draw, rest, gathered)
         else:
             for start, stop, own in self.shard.runs(key):  # whose rows have neighbouring numbers
-                here = self.team.run(draw_rows, *self._draw_arguments(start, stop, own, below, times, n))
+                here = self.team.run(draw_rows, *self._draw_arguments(start, stop, own, n))
                 self._chosen[n : n + here] += np.uint32(start)
                 n += here
         index, factor, room = self._chosen[:n], self._weight[:n], self._room(k, n)
@@ -122,18 +126,11 @@ class ScoreSampler(Sampler):
         return index, factor, Pairs(grad, hess, of_grad, of_hess, pairs.deviance, weights, of_weight)
 
     def _draw_arguments(
-        self,
-        start: int,
-        stop: int,
-        key: np.uint64,
-        below: np.ndarray,
-        times: np.ndarray,
-        n: int,
-        bits: np.ndarray = _NO_BITS,
+        self, start: int, stop: int, key: np.uint64, n: int, bits: np.ndarray = _NO_BITS
     ) -> tuple[object, ...]:
         """Of `draw_rows`, for rows start..stop, when n rows have been drawn already."""
         return (
-            self.team.gate, self._codes[start:stop], key, below, times, self._scratch[start:stop],
+            self.team.gate, self._codes[start:stop], key, self._below, self._times, self._scratch[start:stop],
             np.zeros((self.team.n_threads, 8), np.int64), bits.view(np.uint16), self._chosen[n:], self._weight[n:],
         )  # fmt: skip
 
@@ -145,7 +142,6 @@ class ScoreSampler(Sampler):
         return self._portion
 
     def _scores(self, scale: float) -> Scores:
-        self._counts[:] = 0
         return Scores(scale, self._skip, self._codes, self._counts)
 
 
@@ -172,19 +168,8 @@ class GossSampler(ScoreSampler):
         super().__init__(n_rows, skip, team, seed, warm_up, shard, gather)
         self.top, self.rest = top, rest
 
-    def probabilities(self, counts: np.ndarray) -> np.ndarray:
-        upto = np.cumsum(counts)  # rows of this code or a lower one
-        n = int(upto[-1])
-        wanted, others = self.top * n, min(1.0, self.rest / (1.0 - self.top))
-        edge = min(
-            int(np.searchsorted(upto, math.floor(n - wanted), side="right")), CODES - 1
-        )  # the code of the last of the top
-        share = np.full(CODES, others)
-        share[edge + 1 :] = 1.0
-        if counts[edge]:
-            inside = (wanted - (n - int(upto[edge]))) / int(counts[edge])
-            share[edge] = min(1.0, inside + (1.0 - inside) * others)
-        return share
+    def chances(self, lines: np.ndarray) -> float:
+        return float(goss_chances(lines, self.top, self.rest, self._sums, self._below, self._times))
 
 
 class VarianceSampler(ScoreSampler):
@@ -203,22 +188,8 @@ class VarianceSampler(ScoreSampler):
         gather: Gather | None = None,
     ) -> None:  # fmt: skip
         super().__init__(n_rows, skip, team, seed, shard=shard, gather=gather)
-        self.share = share
+        self.share, self._sizes = share, np.empty(CODES)
 
-    def probabilities(self, counts: np.ndarray) -> np.ndarray:
-        n = int(counts.sum())
-        wanted = self.share * n
-        sizes = np.sqrt(_SQUARES + self._RIDGE * (np.cumsum(counts * _SQUARES)[-1] / n))
-        above = np.cumsum(counts[::-1])[::-1]
-        sums = np.cumsum(counts * sizes)
-        below = np.concatenate([[0.0], sums[:-1]])  # sum of the scores under this code
-        # with μ = the least score of a code, so many are drawn: the lowest one that draws few enough is drawn for sure
-        certain = np.flatnonzero(above + below / sizes <= wanted)
-        if len(certain) == 0:
-            mu = sums[-1] / wanted
-        else:
-            first = int(certain[0])
-            left = wanted - int(above[first])
-            mu = below[first] / left if left > 0.0 and below[first] > 0.0 else sizes[first]
-        share: np.ndarray = np.minimum(sizes / mu, 1.0)
-        return share
+    def chances(self, lines: np.ndarray) -> float:
+        squares = _SQUARES, self._RIDGE, self.share
+        return float(variance_chances(lines, *squares, self._sums, self._sizes, self._below, self._times))

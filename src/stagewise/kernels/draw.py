@@ -1,7 +1,7 @@
 """Drawing rows by the codes of their scores (scores.py), and the pairs of the rows that were drawn.
 
-A sampler gives every code a probability; a row is taken when the hash of its number is below that. Nothing is sorted,
-no sum of floats is taken, and nobody's turn comes first: the same rows for any number of threads.
+A sampler gives every code a probability (chances.py); a row is taken when the hash of its number is below that.
+Nothing is sorted, and nobody's turn comes first: the same rows for any number of threads.
 """
 
 from __future__ import annotations
@@ -15,10 +15,7 @@ from stagewise.kernels.pairs import CHUNK, largest, pack, pack_rows, widen_rows
 from stagewise.kernels.scores import ABSENT, CODES, code_rows
 from stagewise.kernels.team import barrier, share
 
-__all__ = ["SURE", "draw_pairs", "draw_rows", "gather_pairs", "scatter_words", "score_codes"]
-
-SURE = 2**31
-"""The bound of rows that are drawn for sure: hashes have 31 bits here."""
+__all__ = ["draw_pairs", "draw_rows", "gather_pairs", "scatter_words", "score_codes"]
 
 
 @kernel(arrays=True)
