@@ -55,20 +55,21 @@ def test_label_all(n_threads, n_leaves):
 @pytest.mark.nojit
 @every_team
 def test_label_and_sum(n_threads):
-    """All rows get labels; the sums are those of a sample, whose labels are known."""
+    """All rows get labels; the sums are those of a sample, and so are the labels that it goes by."""
     rng = np.random.default_rng(5)
     codes = rng.integers(0, 255, (900, 3)).astype(np.uint8)
-    tree, index = random_tree(rng, 6, 3), np.flatnonzero(rng.random(900) < 0.3)
+    tree, index = random_tree(rng, 6, 3), np.flatnonzero(rng.random(900) < 0.3).astype(np.uint32)
     expected = naive.label_binned(tree, codes, range(900), np.zeros(900, np.uint16))
     own, (grad, hess, weight) = expected[index], rng.integers(-1024, 1024, (3, len(index))) / 1024.0
     counts = np.bincount(own, minlength=tree.n_nodes)
-    labels, out = np.zeros(900, np.uint16), np.zeros((tree.n_nodes, 4))
+    labels, found, out = np.zeros(900, np.uint16), np.zeros(400, np.uint16), np.zeros((tree.n_nodes, 4))
     with Team(n_threads) as team:
         limbs = np.zeros((team.n_threads, tree.n_nodes + 1, 6), np.int64)
         tests = (bins_of(codes, [255] * 3), tree.feature, tree.cut, tree.missing_left, tree.left, labels)
-        sums = (team.gate, own, counts, grad, hess, weight, np.ones(3), 42, False, NEWTON, 0.0, limbs, out)
-        team.run(label_and_sum, tests, sums)
+        sums = (team.gate, found, counts, grad, hess, weight, np.ones(3), 42, False, NEWTON, 0.0, limbs, out)
+        team.run(label_and_sum, tests, index, sums)
     np.testing.assert_array_equal(labels, expected)
+    np.testing.assert_array_equal(found[: len(index)], own)
     members = [np.flatnonzero(own == node) for node in range(tree.n_nodes)]
     twin = naive.leaf_sums((grad, hess, weight), members, [1.0] * 3, 42)
     np.testing.assert_array_equal(out[:, :3], np.array(twin, float))

@@ -11,8 +11,10 @@ from kernels.build import Case, backend_of, every_team, pack, random_case
 from stagewise.backends.cpu import CpuBackend
 from stagewise.backends.grown import Grown
 from stagewise.backends.samples import SampleRoom
+from stagewise.kernels.exact import power_above
 from stagewise.kernels.jit import JIT
 from stagewise.kernels.lanes import COMPRESSES_BYTES
+from stagewise.losses.base import Loss
 
 KINDS: dict[str, dict[str, Any]] = {
     "leafwise": {},
@@ -52,6 +54,8 @@ def grow_listed(
     if block is not None:
         chosen = chosen._replace(block=small)
     grown = backend.grow(chosen, index, None, np.uint64(3), index)
+    units = np.array([power_above(own.peaks[0]), power_above(own.peaks[1]), 1.0])
+    backend.leaf_sums(grown, own.grad, own.hess, np.empty(0), units, Loss())  # finds labels, if growth did not
     return grown, backend._samples.labels[: len(index)].copy()
 
 

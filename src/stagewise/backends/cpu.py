@@ -113,6 +113,7 @@ class CpuBackend:
         if params.growth == "symmetric":
             leaves = 2 ** min(16, params.max_depth, int(math.log2(leaves)))
         self.max_leaves = leaves
+        self._bytes = leaves <= MOST_LEAVES and not self.any_sets  # whether `label_all` takes every tree
         most = leaves + 1 if params.growth == "symmetric" else max(3, min(leaves, _POOL_BYTES // (size * 8)))
         # only a node of more than a block's rows has a wide histogram, unless gradients are very unequal
         self._room = np.array([most, min(most, n // 4095 + 2)], np.int64)
@@ -229,7 +230,8 @@ class CpuBackend:
         sample = NO_SAMPLE
         if len(listed):
             bins, sample = self._samples.table(listed, where)
-            labels, where = self._samples.labels, _NO_ROWS
+            # with the labels of all rows those of the sample are found faster than by writing them row by row
+            labels, where = self._samples.labels[: 0 if self._bytes else None], _NO_ROWS
         elif not self._in_order:  # sums do not depend on it, but kernels take rows to be ascending
             where = np.sort(where)
         nodes, shape = self._nodes, self._shape()
@@ -341,7 +343,8 @@ class CpuBackend:
             loss.power, limbs, out,
         )  # fmt: skip
         if len(grown.listed) and _in_bytes(grown.tree):
-            self.team.run(label_and_sum, (self.bins, *_tests(grown.tree), self._code_labels), sums)
+            tests = (self.bins, *_tests(grown.tree), self._code_labels)
+            self.team.run(label_and_sum, tests, self._place(grown.listed), sums)
             self._labelled = True
         else:
             self.team.run(leaf_sums, *sums)

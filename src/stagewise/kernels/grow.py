@@ -112,9 +112,8 @@ class Work(NamedTuple):
     room: np.ndarray  # int64 (2): how many slots of either kind may be handed out; two more are for what is not kept
     heap: np.ndarray  # int64 (max_leaves + 1): leaves that can be split, the next one first
     gate: np.ndarray  # int64, see team.py
-    labels: (
-        np.ndarray
-    )  # uint16, uint32 (n_rows): the leaf (node number) of each row of a grown tree; others are left alone
+    labels: np.ndarray  # uint16, uint32 (n_rows): the leaf (node number) of each row of a grown tree, others are left
+    # alone; empty: nobody wants to know
     clock: np.ndarray  # int64 (4): cycles that thread 0 spent on histograms, split search, dividing rows; and when
     # several threads give a tree up (0: never), see backends/pace.py
     root: np.ndarray = NO_ROOT  # int64 (2, width * PITCH): the root's wide histogram; empty: built from its rows
@@ -365,12 +364,12 @@ def keep_best(nodes, node, which, limits, packing, found, found_gain, n_threads)
 
 @merged
 def label_leaves(nodes, n_nodes, work, tid, n_threads):
-    """Write each row's leaf into `labels`."""
+    """Write each row's leaf into `labels`, if there is room for them."""
     k0, k1 = share(nodes.state[0, START], nodes.state[0, STOP], tid, n_threads)
     if n_nodes == 1 and nodes.state[0, HOME] == WHOLE:  # a root that stays alone: its rows are written down after all
         for k in range(k0, k1):
             work.rows[0, k] = k
-    for node in range(n_nodes):
+    for node in range(n_nodes if work.labels.shape[0] > 0 else 0):
         if nodes.state[node, LEFT] < 0:
             s = max(k0, nodes.state[node, START])
             own = work.rows[nodes.state[node, HOME] & 1, s : max(s, min(k1, nodes.state[node, STOP]))]

@@ -12,7 +12,7 @@ import numpy as np
 from stagewise.kernels.bundles import test_of
 from stagewise.kernels.jit import device, kernel, piece
 from stagewise.kernels.leaves import leaf_sums
-from stagewise.kernels.team import share
+from stagewise.kernels.team import barrier, share
 
 __all__ = ["MOST_LEAVES", "label_all", "label_and_sum"]
 
@@ -79,8 +79,16 @@ def label_all(tid, n_threads, bins, feature, cut, missing_left, left, labels):
 
 
 @kernel
-def label_and_sum(tid, n_threads, tree, sums):
-    """`label_all` for all rows and `leaf_sums` for those of a sample, with the arguments of each: one call of the
-    threads instead of two, which cost 0.1 ms each."""
+def label_and_sum(tid, n_threads, tree, places, sums):
+    """`label_all` for all rows and `leaf_sums` for those of a sample, which are at `places`, with the arguments of
+    each: one call of the threads instead of two, which cost 0.1 ms each. What `leaf_sums` takes for labels is filled on
+    the way."""
     label_all(tid, n_threads, *tree)
+    labels, gate, own_labels = tree[-1], sums[0], sums[1]
+    if barrier(gate, n_threads):
+        return
+    k0, k1 = share(0, places.shape[0], tid, n_threads)
+    own, where = own_labels[k0:k1], places[k0:k1]
+    for k in range(k1 - k0):
+        own[k] = labels[where[k]]
     leaf_sums(tid, n_threads, *sums)
