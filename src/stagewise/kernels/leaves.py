@@ -130,7 +130,8 @@ def leaf_sums(tid, n_threads, gate, labels, counts, grad, hess, weight, units, b
             add_by_label(labels[a:b], first, second, 1, own)
         if weight.shape[0] > 0:
             high_limbs(weight[a:b], one / units[2], first)
-            low_limbs(weight[a:b], one / units[2], one, second)
+            if fine:
+                low_limbs(weight[a:b], one / units[2], one, second)
             add_weights(labels[a:b], first, second, fine, own)
     if barrier(gate, n_threads) or tid > 0:
         return
