@@ -277,13 +277,16 @@ def add_wide(bins, stride, grads, hesses, rows, start, stop, c0, c1, out_grad, o
 
 @bare
 def merge_columns(pools, slot, n_threads, c0, c1):
-    """The sum of all threads' own histograms, for columns c0..c1, into a slot."""
+    """The sum of all threads' own histograms, two at least, for columns c0..c1, into a slot."""
     never_inline()
     q0, q1 = c0 * PITCH, c1 * PITCH
     grad, hess = pools.grad[slot, q0:q1], pools.hess[slot, q0:q1]
-    clear(grad)
-    clear(hess)
-    for t in range(n_threads):
+    first_grad, first_hess = pools.own_grad[0, q0:q1], pools.own_hess[0, q0:q1]
+    own_grad, own_hess = pools.own_grad[1, q0:q1], pools.own_hess[1, q0:q1]
+    for q in range(q1 - q0):
+        grad[q] = first_grad[q] + own_grad[q]
+        hess[q] = first_hess[q] + own_hess[q]
+    for t in range(2, n_threads):
         own_grad, own_hess = pools.own_grad[t, q0:q1], pools.own_hess[t, q0:q1]
         for q in range(q1 - q0):
             grad[q] += own_grad[q]

@@ -112,7 +112,7 @@ def flush_column(packed, n_bins, width, packing, grad, hess):
     never_inline()
     for part in range(2):
         q0, q1 = (255 * width, 256 * width) if part == 1 else (0, n_bins * width)
-        flush(packed[q0:q1], grad[q0:q1], hess[q0:q1], packing)
+        flush(packed[q0:q1], grad[q0:q1], hess[q0:q1], packing, False)
 
 
 @device

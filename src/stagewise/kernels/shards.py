@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from stagewise.kernels.blocks import add_blocks
+from stagewise.kernels.blocks import fill_blocks
 from stagewise.kernels.bundles import test_of
 from stagewise.kernels.grow import columns_of, keep_best
-from stagewise.kernels.histogram import PITCH, accumulate, add_rows, clear, subtract_columns, width_of
+from stagewise.kernels.histogram import PITCH, accumulate, subtract_columns, width_of
 from stagewise.kernels.jit import device, kernel, merged, never_inline
 from stagewise.kernels.leaves import key_value, ordered_key
 from stagewise.kernels.nodes import GRAD, HESS, SLOT, START, STOP, add_children
@@ -119,17 +119,6 @@ def divide_nodes(tid, n_threads, gate, bins, rows, jobs, splits, sides, counts):
             jobs[j, MIDDLE] = middle
 
 
-@device
-def spread(packed, grad, hess, packing):
-    """A block's packed sums as wide words, which need not be clear before; the packed ones are afterwards."""
-    for q in range(packed.shape[0]):
-        v = packed[q]
-        packed[q] = 0
-        grad[q] = v >> packing.grad_shift
-        h = (v >> packing.hess_shift) & packing.hess_mask
-        hess[q] = (h << packing.count_bits) + (v & packing.count_mask)
-
-
 @kernel
 def build_nodes(tid, n_threads, bins, words, more_words, rows, parts, packing, packed, grad, hess):
     """grad[s], hess[s] = the wide histogram of rows parts[p, 0] .. parts[p, 1] of line parts[p, 2]; s = parts[p, 3].
@@ -137,16 +126,9 @@ def build_nodes(tid, n_threads, bins, words, more_words, rows, parts, packing, p
     Threads divide the columns. packed: int64 (n_threads, width * PITCH), zero before and after.
     """
     c0, c1 = columns_of(width_of(bins), tid, n_threads)
-    q0, q1 = c0 * PITCH, c1 * PITCH
     for p in range(parts.shape[0]):
         start, stop, line, slot = parts[p, 0], parts[p, 1], rows[parts[p, 2]], parts[p, 3]
-        if packing.narrow and stop - start <= packing.block:
-            add_rows(bins.by_row, bins.stride, words, line, start, stop, c0, c1, packed[tid])
-            spread(packed[tid, q0:q1], grad[slot, q0:q1], hess[slot, q0:q1], packing)
-        else:
-            clear(grad[slot, q0:q1])
-            clear(hess[slot, q0:q1])
-            add_blocks(bins, words, more_words, line, start, stop, c0, c1, packing, packed[tid], grad[slot], hess[slot])
+        fill_blocks(bins, words, more_words, line, start, stop, c0, c1, packing, packed[tid], grad[slot], hess[slot])
 
 
 @merged
