@@ -56,7 +56,7 @@ class ScoreSampler(Sampler):
         self._skip = skip if skip.any() else np.empty(0, np.bool_)
         self._codes = np.empty(n_rows, np.uint16)
         self._counts = np.zeros((team.n_threads, CODES), np.int64)  # who reads them clears them
-        self._sums, self._below, self._times = np.empty(CODES, np.int64), np.empty(CODES, np.uint32), np.empty(CODES)
+        self._sums, self._below, self._times = np.empty(CODES, np.int64), np.zeros(CODES, np.uint32), np.ones(CODES)
         self._scratch, self._chosen = np.empty((2, n_rows), np.uint32)
         self._weight = np.empty(n_rows)
         self._portion = np.empty(0)
