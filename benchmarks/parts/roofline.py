@@ -27,7 +27,7 @@ from stagewise import Dataset
 from stagewise.backends.cpu import CpuBackend
 from stagewise.kernels.blocks import histogram_of_rows
 from stagewise.kernels.exact import packing
-from stagewise.kernels.grow import HISTOGRAM, PARTITION, SPLIT
+from stagewise.kernels.expansion import HISTOGRAM, PARTITION, SPLIT
 from stagewise.kernels.histogram import PITCH, Pools
 from stagewise.kernels.jit import cycles
 from stagewise.kernels.team import Team

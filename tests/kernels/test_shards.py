@@ -8,7 +8,7 @@ import pytest
 import naive_shards
 from kernels.build import backend_of, bins_of, every_team, integers, pack, random_case, run
 from stagewise.kernels.histogram import PITCH
-from stagewise.kernels.nodes import GRAD, HESS, START, STOP, Nodes
+from stagewise.kernels.nodes import GRAD, HESS, N_STATE, START, STOP, Nodes
 from stagewise.kernels.shards import (
     add_narrow,
     build_nodes,
@@ -30,7 +30,7 @@ NO_COUNTS = np.empty(0, np.int64)
 
 
 def test_children_get_what_the_split_says():
-    nodes = Nodes(np.zeros((3, 9), np.int64), np.zeros((3, N_FIELDS), np.int64), np.zeros(3))
+    nodes = Nodes(np.zeros((3, N_STATE), np.int64), np.zeros((3, N_FIELDS), np.int64), np.zeros(3))
     nodes.state[0, [STOP, GRAD, HESS]] = 10, -7, 90
     nodes.split[0, [COUNT_LEFT, GRAD_LEFT, HESS_LEFT]] = 4, 5, 30
     open_nodes(nodes, np.array([0]), np.array([1]))

@@ -9,17 +9,19 @@ from dataclasses import replace
 import numpy as np
 
 from stagewise.backends.grown import Grown, harvested
-from stagewise.backends.pace import Pace, tree_work
+from stagewise.backends.pace import Pace, rows_apart, tree_work
 from stagewise.backends.samples import NO_PACKING, Drawn, SampleRoom
 from stagewise.data.dataset import padded_cuts
+from stagewise.kernels.ahead import ASIDE
 from stagewise.kernels.draw import scatter_words
 from stagewise.kernels.exact import Packing, hash_values, limb_bits, packing, power_above
+from stagewise.kernels.expansion import DEADLINE
 from stagewise.kernels.frontier import LEAFWISE, LEVELWISE
-from stagewise.kernels.grow import DEADLINE, Shape, Work, extras_of, grow
+from stagewise.kernels.grow import Shape, Work, extras_of, grow
 from stagewise.kernels.histogram import NO_ROOT, PITCH, Bins, Pools
 from stagewise.kernels.labels import MOST_LEAVES, label_all, label_and_sum
 from stagewise.kernels.leaves import add_leaves, leaf_quantiles, leaf_sums
-from stagewise.kernels.nodes import GRAD, HOME, Nodes
+from stagewise.kernels.nodes import GRAD, HOME, N_STATE, Nodes
 from stagewise.kernels.pairs import Update, quantize
 from stagewise.kernels.predict import add_tree_binned, label_binned
 from stagewise.kernels.reducer import ALONE, Reducer
@@ -120,10 +122,13 @@ class CpuBackend:
         self._pools = self._make_pools(*self._room)
         self._free = np.zeros((2, most + 1), np.int64)
         self._heap = np.zeros(leaves + 1, np.int64)
+        self._rows_apart = rows_apart(self.n_columns, self.bins.width, params, threads)
+        self._aside = np.zeros((ASIDE * threads if self._rows_apart else 0, 2), np.int64)
+        records = 2 * leaves - 1 + 2 * len(self._aside)
         self._nodes = Nodes(
-            state=np.zeros((2 * leaves - 1, 9), np.int64),
-            split=np.zeros((2 * leaves - 1, N_FIELDS), np.int64),
-            gain=np.zeros(2 * leaves - 1),
+            state=np.zeros((records, N_STATE), np.int64),
+            split=np.zeros((records, N_FIELDS), np.int64),
+            gain=np.zeros(records),
         )
         self._rows = np.empty((2, self.n_rows), np.uint32)
         # unsigned: a signed index is checked for being negative, which doubles the time of the sums by label
@@ -236,7 +241,7 @@ class CpuBackend:
             where = np.sort(where)
         nodes, shape = self._nodes, self._shape()
         work = Work(
-            self._rows, self._words, self._more_words, *self._scratch, self._free, self._room, self._heap,
+            self._rows, self._words, self._more_words, *self._scratch, self._free, self._room, self._heap, self._aside,
             self.team.gate, labels, self.clock, root, sample,
         )  # fmt: skip
         limits, n_nodes = self._limits(chosen, key), -1
@@ -275,7 +280,8 @@ class CpuBackend:
         depth = self.params.max_depth
         if self.params.growth == "symmetric":
             depth = self.max_leaves.bit_length() - 1
-        self._shaped = Shape(np.int64(order), np.int64(self.max_leaves), np.int64(depth), self.keeping)
+        apart = np.int64(0 if self.keeping else self._rows_apart)
+        self._shaped = Shape(np.int64(order), np.int64(self.max_leaves), np.int64(depth), self.keeping, apart)
         return self._shaped
 
     def _limits(self, chosen: Packing, key: np.uint64) -> Limits:

@@ -10,7 +10,7 @@ import numpy as np
 
 from stagewise.kernels.exact import Packing
 from stagewise.kernels.grow import Work
-from stagewise.kernels.nodes import DEPTH, GRAD, HESS, LEFT, SLOT, START, STOP, Nodes
+from stagewise.kernels.nodes import DEPTH, GRAD, HESS, LEFT, N_STATE, SLOT, START, STOP, Nodes
 from stagewise.kernels.shards import (
     build_nodes,
     divide_nodes,
@@ -42,7 +42,7 @@ class Growth:
         self.depth_limit = int(backend._shape().max_depth)
         capacity = 4 * min(backend.max_leaves, 1 << 16) + 2
         self.nodes = Nodes(
-            np.zeros((capacity, 9), np.int64), np.zeros((capacity, N_FIELDS), np.int64), np.zeros(capacity)
+            np.zeros((capacity, N_STATE), np.int64), np.zeros((capacity, N_FIELDS), np.int64), np.zeros(capacity)
         )
         self.place = [(0, n_rows, 0)]  # of each node: where its rows are here, start, stop and line
         self.free = list(range(len(backend._pools.grad)))
@@ -229,7 +229,7 @@ class Growth:
         while level < self.depth_limit:
             work = Work(
                 backend._rows, backend._words, backend._more_words, *backend._scratch, backend._free, backend._room,
-                backend._heap, backend.team.gate, backend.labels, backend.clock,
+                backend._heap, backend._aside, backend.team.gate, backend.labels, backend.clock,
             )  # fmt: skip
             backend.team.run(
                 level_split, backend.bins, self.nodes, first, last, level, self.limits, backend._shape(), self.wide,

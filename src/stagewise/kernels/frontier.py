@@ -8,7 +8,7 @@ from __future__ import annotations
 from stagewise.kernels.jit import device
 from stagewise.kernels.nodes import DEPTH
 
-__all__ = ["LEAFWISE", "LEVELWISE", "pop", "push"]
+__all__ = ["LEAFWISE", "LEVELWISE", "comes_before", "pop", "push"]
 
 LEAFWISE, LEVELWISE = 0, 1
 

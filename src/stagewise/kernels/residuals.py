@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from stagewise.kernels.grow import columns_of
+from stagewise.kernels.expansion import columns_of
 from stagewise.kernels.histogram import PITCH, add_row, clear, width_of
 from stagewise.kernels.jit import device, kernel, piece
 from stagewise.kernels.nodes import HOME, LEFT, SLOT, START, STOP, is_wide, smaller_child
@@ -125,7 +125,7 @@ def next_root(tid, n_threads, bins, rows, nodes, n_nodes, steps, packing, pools,
     clear(grad)
     clear(count)
     for node in range(n_nodes):
-        heavy = 2 * state[node, LEFT] + 1 - smaller_child(state, node) if is_pair(state, node) else node
+        heavy = 2 * state[node, LEFT] + 1 - smaller_child(state, state[node, LEFT]) if is_pair(state, node) else node
         if heavy != node or (state[node, LEFT] < 0 and state[node, SLOT] >= 0):
             wide, slot = is_wide(state, node, packing), state[node, SLOT]
             add_stepped(pools, wide, slot, c0 * PITCH, c1 * PITCH, steps[heavy], packing, grad, count)
@@ -136,7 +136,7 @@ def next_root(tid, n_threads, bins, rows, nodes, n_nodes, steps, packing, pools,
     fours, width, first = (c1 - c0) >> 2, np.uint64(bins.stride), np.uint64(c0)
     for node in range(n_nodes):
         if is_pair(state, node):
-            small = smaller_child(state, node)
+            small = smaller_child(state, state[node, LEFT])
             more, own = steps[small] - steps[2 * state[node, LEFT] + 1 - small], rows[state[small, HOME]]
             for k in range(state[small, START], state[small, STOP]):
                 add_row(bins.by_row, np.uint64(own[k]) * width + first, more, fours, first * np.uint64(PITCH), root[0])

@@ -112,16 +112,20 @@ def fetch_all(column, sample, out, tid, n_threads):
 
 
 @device
-def fetch_codes(column, place, rows, s, e, alone, sample, gate, tid, n_threads):
+def fetch_codes(column, place, rows, s, e, alone, beside, sample, gate, tid, n_threads):
     """See to it that sample.columns[place] has the codes of rows[s:e]; column: the table's own. True when called off.
 
     Each thread fetches those rows that it will divide, so nobody waits; or its part of all rows, and then all wait.
+    beside: other threads may be at other nodes and this column. Whoever fetches all of it writes what is there already;
+    but that it is there may be seen before it is, except on the processors that have `bits`.
     """
     never_inline()
     if sample.ready[place] != 0:
         return False
     n, out = sample.places.shape[0], sample.columns[place]
-    if (_WHOLE if sample.bits.shape[0] == 0 else _WHOLE_BYTES) * (e - s) >= n:
+    plain = sample.bits.shape[0] == 0
+    many = (_WHOLE if plain else _WHOLE_BYTES) * (e - s) >= n
+    if rows.shape[0] == 0 or (many and not (beside and plain)):
         fetch_all(column, sample, out, tid, n_threads)
         off = barrier(gate, n_threads)
         if tid == 0 and not off:

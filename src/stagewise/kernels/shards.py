@@ -11,7 +11,7 @@ import numpy as np
 
 from stagewise.kernels.blocks import fill_blocks
 from stagewise.kernels.bundles import test_of
-from stagewise.kernels.grow import columns_of, keep_best
+from stagewise.kernels.expansion import columns_of, keep_best
 from stagewise.kernels.histogram import PITCH, accumulate, subtract_columns, width_of
 from stagewise.kernels.jit import device, kernel, merged, never_inline
 from stagewise.kernels.leaves import key_value, ordered_key
@@ -230,7 +230,7 @@ def keep_nodes(jobs, nodes, limits, packing, found, found_gain):
         for which in range(2):
             if jobs[j, DO_BIG if which == 1 else DO_SMALL] == 1:
                 node = jobs[j, BIG if which == 1 else SMALL]
-                keep_best(nodes, node, which, limits, packing, found[j], found_gain[j], found.shape[1])
+                keep_best(nodes, node, which, limits, packing, found[j], found_gain[j], 0, found.shape[1])
 
 
 @kernel

@@ -7,7 +7,7 @@ import numpy as np
 from stagewise.kernels.jit import device
 from stagewise.kernels.nodes import SLOT, is_wide
 
-__all__ = ["assign_slots", "give_slot", "settle", "take_slot"]
+__all__ = ["assign_slots", "give_slot", "release_slot", "settle", "take_slot"]
 
 
 @device
@@ -34,18 +34,19 @@ def assign_slots(state, free, room, packing, parent, small, big, do_big):
     kind = np.int64(is_wide(state, small, packing))
     slot = take_slot(free, kind)
     state[small, SLOT] = slot if slot >= 0 else room[kind]
-    if parent < 0:
-        return
-    kind, parent_kind, parent_slot = (
-        np.int64(is_wide(state, big, packing)),
-        np.int64(is_wide(state, parent, packing)),
-        state[parent, SLOT],
-    )
-    reuse = do_big and parent_slot >= 0 and parent_kind == kind
-    slot = parent_slot if reuse else take_slot(free, kind)
-    state[big, SLOT] = slot if slot >= 0 else room[kind] + 1
-    if not reuse:  # handed out again at the next split at the earliest: it is still read in this one
-        give_slot(free, parent_kind, parent_slot)
+    if parent >= 0:
+        kind, slot = np.int64(is_wide(state, big, packing)), state[parent, SLOT]
+        if not do_big or slot < 0 or np.int64(is_wide(state, parent, packing)) != kind:
+            slot = take_slot(free, kind)
+        state[big, SLOT] = slot if slot >= 0 else room[kind] + 1
+
+
+@device
+def release_slot(state, free, packing, parent, big):
+    """A node's slot is free when its children have been searched, unless the larger one has taken it over."""
+    wide = is_wide(state, parent, packing)
+    if state[big, SLOT] != state[parent, SLOT] or is_wide(state, big, packing) != wide:
+        give_slot(free, np.int64(wide), state[parent, SLOT])
 
 
 @device

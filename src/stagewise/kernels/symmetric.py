@@ -9,15 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from stagewise.kernels.bundles import PLAIN, fill_lefts, left_word, missing_word, physical_column
-from stagewise.kernels.grow import (
-    begin,
-    build_rest,
-    build_shared,
-    columns_of,
-    label_leaves,
-    partition_node,
-    totals_of,
-)
+from stagewise.kernels.expansion import build_rest, build_shared, columns_of, partition_node, totals_of
+from stagewise.kernels.grow import begin, label_leaves
 from stagewise.kernels.histogram import width_of
 from stagewise.kernels.jit import counting, device, kernel, never_inline
 from stagewise.kernels.nodes import (
@@ -32,7 +25,7 @@ from stagewise.kernels.nodes import (
     is_wide,
     smaller_child,
 )
-from stagewise.kernels.slots import assign_slots
+from stagewise.kernels.slots import assign_slots, release_slot
 from stagewise.kernels.split import (
     BIN,
     COLUMN,
@@ -54,7 +47,7 @@ from stagewise.kernels.split import (
     unpack,
 )
 from stagewise.kernels.subsets import COUNT, G_SUM, H_SUM, ORDER, level_sums, order_levels, set_gain, write_set
-from stagewise.kernels.team import barrier
+from stagewise.kernels.team import TURN, barrier
 
 __all__ = ["grow_symmetric"]
 
@@ -300,13 +293,16 @@ def grow_symmetric(tid, n_threads, bins, index, n_rows, packing, limits, shape, 
     while level < shape.max_depth:
         if parent >= 0 or at < 0:
             if tid == 0:
+                work.gate[TURN] = 0
                 assign_slots(state, work.free, work.room, packing, parent, small, big, parent >= 0)
+                if parent >= 0:  # handed out again at the next split at the earliest: it is still read in this one
+                    release_slot(state, work.free, packing, parent, big)
             if barrier(work.gate, n_threads) or build_shared(
                 bins, nodes, parent, small, big, True, parent >= 0, work, packing, pools, tid, n_threads, True
             ):
                 return -1
             c0, c1 = columns_of(width_of(bins), tid, n_threads)
-            build_rest(bins, nodes, parent, small, big, True, parent >= 0, work, packing, pools, tid, n_threads, c0, c1)
+            build_rest(bins, nodes, parent, small, big, True, parent >= 0, work, packing, pools, n_threads, tid, c0, c1)
             if parent < 0 and c0 == 0 and c1 > 0:
                 state[0, GRAD], state[0, HESS] = totals_of(
                     pools, is_wide(state, 0, packing), state[0, SLOT], np.int64(0), packing
@@ -332,7 +328,7 @@ def grow_symmetric(tid, n_threads, bins, index, n_rows, packing, limits, shape, 
             first, last, level = last, n_nodes, level + 1
             at = first - 1
             continue
-        if partition_node(bins, nodes, at, work, tid, n_threads, True):
+        if partition_node(bins, nodes, at, work, tid, n_threads, tid, True):
             return -1
         if tid == 0:
             add_children(nodes, at, n_nodes)
@@ -341,7 +337,7 @@ def grow_symmetric(tid, n_threads, bins, index, n_rows, packing, limits, shape, 
         n_nodes += 2
         if level + 1 < shape.max_depth:
             parent = at
-            small = smaller_child(state, parent)
+            small = smaller_child(state, state[parent, LEFT])
             big = 2 * state[parent, LEFT] + 1 - small
     label_leaves(nodes, n_nodes, work, tid, n_threads)
     return n_nodes

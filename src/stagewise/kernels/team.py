@@ -26,15 +26,22 @@ __all__ = [
     "available_cores",
     "barrier",
     "call_off",
+    "changes",
+    "lock",
     "next_turn",
     "read_cycles",
     "share",
+    "tell",
+    "unlock",
+    "was_called_off",
+    "watch",
 ]
 
-GATE_SIZE = 32
-"""int64 words of a gate: arrivals at 0, generation at 8, abort flag at 16, turns at 24; one cache line each."""
+GATE_SIZE = 56
+"""int64 words of a gate: arrivals at 0, generation at 8, abort flag at 16, turns at 24, tickets of the lock at 32, the
+one that holds it at 40, news at 48; one cache line each."""
 
-ABORT, TURN = 16, 24
+ABORT, TURN, TICKET, SERVED, NEWS = 16, 24, 32, 40, 48
 
 _SPINS = 64
 """Checks before a waiting thread gives its core away. With both cores busy with another program a barrier that spun
@@ -72,6 +79,48 @@ def next_turn(gate):
     """0, 1, 2, ... : each number once, to the thread that asks first. Work that is taken piece by piece ends for all at
     the same time, also when one core is slower than another."""
     return atomic_add(gate, TURN, 1)
+
+
+@device
+def was_called_off(gate):
+    return atomic_load(gate, ABORT) != 0
+
+
+@device
+def lock(gate):
+    """Wait until no other thread holds the lock. Who holds it must not take long."""
+    ticket, spins = atomic_add(gate, TICKET, 1), 0
+    while atomic_load(gate, SERVED) != ticket:
+        spins += 1
+        if spins > _SPINS:
+            yield_core()
+
+
+@device
+def unlock(gate):
+    atomic_add(gate, SERVED, 1)
+
+
+@device
+def changes(gate):
+    """How often `tell` was called."""
+    return atomic_load(gate, NEWS)
+
+
+@device
+def tell(gate):
+    """There is something new for threads that `watch`."""
+    atomic_add(gate, NEWS, 1)
+
+
+@device
+def watch(gate, seen):
+    """Wait until there was more to tell than `seen`, or the work was called off."""
+    spins = 0
+    while atomic_load(gate, NEWS) == seen and atomic_load(gate, ABORT) == 0:
+        spins += 1
+        if spins > _SPINS:
+            yield_core()
 
 
 @kernel
