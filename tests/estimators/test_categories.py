@@ -254,6 +254,10 @@ def test_bad_settings():
         small(categorical_features=None).fit(frame, y)
     with pytest.raises(InputError, match="not numeric: 'few'"):
         small(categorical_features=["some", "many"]).fit(frame, y)
+    numbers = frame.assign(few=np.arange(len(frame)) % 3)
+    with pytest.raises(InputError, match=r"not numeric: 'few' .*They were numbers in training") as caught:
+        small().fit(numbers, y).predict(frame)
+    assert "categorical_features" not in str(caught.value), "too late for that"
     model = small().fit(frame, y)
     with pytest.raises(InputError, match="held text as categories in training"):
         model.predict(frame.assign(some=3))

@@ -110,11 +110,12 @@ def by_dtype(frame: Frame) -> frozenset[int]:
     return frozenset(j for j, own in enumerate(frame.schema.dtypes()) if own in (nw.String, nw.Categorical, nw.Enum))
 
 
-def frame_floats(frame: Frame, leave: Collection[int] = ()) -> Floats | list[Floats]:
+def frame_floats(frame: Frame, leave: Collection[int] = (), trained: bool = False) -> Floats | list[Floats]:
     """The cells as floats, nulls as NaN: one (n_rows, n_columns) matrix of any order if the frame keeps just that,
     without a copy, else one 1-D array of n_rows a column (views where the frame's memory allows it).
 
     Columns of `leave` are left empty. Others that are no numbers raise one error that names up to five of them.
+    trained: they were numbers when a model was trained.
     """
     if not leave and frame.implementation.is_pandas() and (block := _pandas_block(frame.to_native())) is not None:
         return block
@@ -126,7 +127,7 @@ def frame_floats(frame: Frame, leave: Collection[int] = ()) -> Floats | list[Flo
         except InputError:
             wrong.append(column)
     if wrong:
-        raise InputError(_say_wrong_columns(wrong))
+        raise InputError(_say_wrong_columns(wrong, trained))
     return columns
 
 
@@ -221,7 +222,7 @@ def _native_dtype(column: Column) -> object:
     return getattr(native, "dtype", None) or getattr(native, "type", column.dtype)
 
 
-def _say_wrong_columns(wrong: Sequence[Column]) -> str:
+def _say_wrong_columns(wrong: Sequence[Column], trained: bool) -> str:
     """The message for columns that hold no numbers."""
     import narwhals as nw
 
@@ -240,7 +241,13 @@ def _say_wrong_columns(wrong: Sequence[Column]) -> str:
         message += " Complex data not supported: pass real and imaginary parts as two columns."
     if any(dtype.is_nested() or dtype == nw.Binary for dtype in dtypes):
         message += " Take lists, structs and binary columns apart into one number a column, or drop them."
-    if any(dtype in (nw.String, nw.Categorical, nw.Enum, nw.Object) for dtype in dtypes):
+    is_text = any(dtype in (nw.String, nw.Categorical, nw.Enum, nw.Object) for dtype in dtypes)
+    if is_text and trained:
+        message += (
+            " They were numbers in training: pass them as numbers again, converted or encoded just as then. If they "
+            "are categories, train a model on them as text or categories."
+        )
+    elif is_text:
         message += (
             ' Text and categories are read where they are asked for: with categorical_features="from_dtype", or with '
             "these columns named in it, where an estimator has that parameter. Otherwise encode them as numbers first, "

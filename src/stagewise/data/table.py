@@ -244,7 +244,7 @@ def _read_frame(frame: Frame, like: Schema | None, categorical: Any, estimator_n
         chosen = by_dtype(frame)
     else:
         chosen = choose_columns(categorical, names, n_columns)
-    cells = frame_floats(frame, chosen)
+    cells = frame_floats(frame, chosen, trained=like is not None)
     if isinstance(cells, np.ndarray):
         return _from_matrix(cells, names)
     if not chosen:
