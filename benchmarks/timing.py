@@ -32,7 +32,7 @@ class Plan:
     milliseconds need more of them."""
 
     repeats: int
-    seconds: float = 8.0
+    seconds: float = 20.0
     most: int = 21
     patient: bool = False
 
