@@ -470,6 +470,21 @@ def pack(backend: CpuBackend, case: Case, block: int | None = None) -> Packing:
     return chosen._replace(block=np.int64(min(block, int(chosen.block))))
 
 
+def same_again(case: Case, n_threads: int, times: int, **params: Any) -> None:
+    """The tree that one thread grows, from n_threads, again and again: whoever is faster must not matter."""
+    every = np.empty(0, np.uint32)
+    with backend_of(case, 1, **params) as backend:
+        first = grow_tree(backend, pack(backend, case), every, 3)
+    with backend_of(case, n_threads, **params) as backend:
+        chosen = pack(backend, case)
+        for _ in range(times):
+            again = grow_tree(backend, chosen, every, 3)
+            np.testing.assert_array_equal(again.tree.left, first.tree.left)
+            np.testing.assert_array_equal(again.tree.cut, first.tree.cut)
+            np.testing.assert_array_equal(again.tree.gain, first.tree.gain)
+            np.testing.assert_array_equal(again.labels, first.labels)
+
+
 def rule_of(params: TreeParams, packing: Packing) -> naive.Rule:
     """The limits of a split in the units of the integers, exactly."""
     grad, hess = Fraction(packing.grad_peak), Fraction(packing.hess_peak)

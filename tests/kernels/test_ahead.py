@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kernels.build import Case, backend_of, grow_tree, pack, random_case, same_tree, twin_tree
+from kernels.build import Case, backend_of, grow_tree, pack, random_case, same_again, same_tree, twin_tree
 from stagewise.backends import cpu
 from stagewise.backends.cpu import CpuBackend
 from stagewise.backends.pace import Pace, rows_apart
@@ -103,22 +103,13 @@ def test_equal_leaves_keep_their_order(monkeypatch, n_threads):
         assert check(case, n_threads, min_samples_leaf=1, max_leaf_nodes=most)
 
 
-def test_again_and_again(monkeypatch):
-    """Whoever is faster: more threads than cores, and trees whose last splits are often foreseen in vain."""
+@pytest.mark.parametrize("n_threads", [2, 5])
+@pytest.mark.parametrize("most", [6, 21])
+def test_again_and_again(monkeypatch, most, n_threads):
+    """More threads than cores, and trees whose last splits are often foreseen in vain."""
+    apart(monkeypatch, LARGE)
     case = random_case(np.random.default_rng(6), 1500, [9, 5, 7, 3, 40, 6], 0.1)
-    for most in (6, 21):
-        params = {"min_samples_leaf": 5, "max_leaf_nodes": most}
-        with backend_of(case, 1, **params) as backend:
-            first = grow_tree(backend, pack(backend, case), ALL, 3)
-        apart(monkeypatch, LARGE)
-        for n_threads in (2, 5):
-            with backend_of(case, n_threads, **params) as backend:
-                chosen = pack(backend, case)
-                for _ in range(100):
-                    again = grow_tree(backend, chosen, ALL, 3)
-                    np.testing.assert_array_equal(again.tree.left, first.tree.left)
-                    np.testing.assert_array_equal(again.tree.gain, first.tree.gain)
-                    np.testing.assert_array_equal(again.labels, first.labels)
+    same_again(case, n_threads, 100, min_samples_leaf=5, max_leaf_nodes=most)
 
 
 def test_threads_that_are_called_off(monkeypatch):

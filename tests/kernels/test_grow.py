@@ -17,6 +17,7 @@ from kernels.build import (
     leaf_totals,
     pack,
     random_case,
+    same_again,
     same_tree,
     twin_tree,
 )
@@ -216,21 +217,11 @@ def test_small_histograms_that_are_dropped(monkeypatch, block):
 
 
 @pytest.mark.skipif(not JIT, reason="one thread only")
-def test_threads_never_disagree():
+@pytest.mark.parametrize("n_threads", [2, 5])
+def test_threads_never_disagree(n_threads):
     """The same tree from more threads than cores, again and again: a missing barrier shows here, if seldom."""
     case = random_case(np.random.default_rng(10), 2500, [9, 5, 7, 3, 4, 6, 8, 2], 0.1)
-    params = {"min_samples_leaf": 5, "max_leaf_nodes": 60}
-    with backend_of(case, 1, **params) as backend:
-        first = grow_tree(backend, pack(backend, case), ALL, 3)
-    for n_threads in (2, 5):
-        with backend_of(case, n_threads, **params) as backend:
-            chosen = pack(backend, case)
-            for _ in range(150):
-                again = grow_tree(backend, chosen, ALL, 3)
-                np.testing.assert_array_equal(again.tree.left, first.tree.left)
-                np.testing.assert_array_equal(again.tree.cut, first.tree.cut)
-                np.testing.assert_array_equal(again.tree.gain, first.tree.gain)
-                np.testing.assert_array_equal(again.labels, first.labels)
+    same_again(case, n_threads, 150, min_samples_leaf=5, max_leaf_nodes=60)
 
 
 @pytest.mark.parametrize("n_threads", [2, 3, 8])

@@ -12,7 +12,7 @@ from stagewise.backends.grown import Grown, harvested
 from stagewise.backends.pace import Pace, rows_apart, tree_work
 from stagewise.backends.samples import NO_PACKING, Drawn, SampleRoom
 from stagewise.data.dataset import padded_cuts
-from stagewise.kernels.ahead import ASIDE
+from stagewise.kernels.ahead import ASIDE, LOST
 from stagewise.kernels.draw import scatter_words
 from stagewise.kernels.exact import Packing, hash_values, limb_bits, packing, power_above
 from stagewise.kernels.expansion import DEADLINE
@@ -329,7 +329,7 @@ class CpuBackend:
     @property
     def histograms_kept(self) -> bool:
         """Whether the leaves of the last tree have their histograms still."""
-        return self.keeping and int(self._scratch[3][0, 2]) == 0
+        return self.keeping and int(self._scratch[3][0, LOST]) == 0
 
     def rows_used(self, index: np.ndarray) -> int:
         """How many rows the last fit of the rows of `index` saw."""
