@@ -57,6 +57,20 @@ def test_one_bin_takes_the_largest_values_of_all_rows(constant, wide):
         check(case, np.arange(n, dtype=np.uint32))
 
 
+@every_form
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_entries_fill_up_one_column_at_a_time(constant, wide, sign):
+    """Packed sums stay where they are until an entry might run over; a column's may at any time, others' never."""
+    n, rng = 50_000, np.random.default_rng(3)
+    codes = rng.integers(0, 255, (n, 5)).astype(np.uint8)
+    codes[20_000:31_000, 0] = 7
+    codes[:9_000, 1] = 254
+    codes[45_000:, 2] = 255  # missing
+    case = Case(codes, [255] * 5, np.full(n, sign), np.ones(n), constant, wide)
+    check(case, np.arange(n, dtype=np.uint32))
+    check(case, np.flatnonzero(rng.random(n) < 0.7).astype(np.uint32))
+
+
 @pytest.mark.parametrize("n_columns", [12, 16, 17, 20, 28, 33, 50, 65])
 def test_rows_that_follow_each_other_are_added_to_groups_of_columns(n_columns):
     rng = np.random.default_rng(n_columns)
