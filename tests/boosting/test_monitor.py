@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from stagewise.boosting.model import History
-from stagewise.boosting.monitor import Monitor, deferred_interrupt
+from stagewise.boosting.monitor import GoingOn, Monitor, deferred_interrupt
 
 NO_CALLBACKS: list[object] = []
 
@@ -82,6 +82,46 @@ def test_a_validation_sample_that_came_later():
     assert watch.history().validation.tolist() == [4.0, 5.0, 6.0]
 
 
+LATER = History(np.array([3.0, 2.0]), np.array([0.5, 0.4]), np.array([9, 9]), 2, 7.0)
+
+
+def test_deviances_of_the_same_rows_are_gone_on_with():
+    watch = Monitor(100, 2, 0.0, [], 7.0, LATER, False, GoingOn(2, 2.0, 0.4))
+    assert [watch(1.0, value, 9) for value in (0.45, 0.43)] == [False, True]
+    assert watch.best() == 2
+    assert watch.history().validation.tolist() == [0.5, 0.4, 0.45, 0.43]
+
+
+def test_deviances_of_other_rows_are_no_measure():
+    """The model that is gone on from is the first that counts, by its deviance on these rows."""
+    watch = Monitor(100, 2, 0.0, [], 7.0, LATER, False, GoingOn(2, 9.0, 30.0))
+    assert stop_after(watch, [20.0, 10.0, 11.0, 12.0]) == 4
+    assert watch.best() == 4
+    assert watch.history().validation.tolist() == [30.0, 20.0, 10.0, 11.0, 12.0]
+    useless = Monitor(100, 2, 0.0, [], 7.0, LATER, False, GoingOn(2, 9.0, 30.0))
+    assert stop_after(useless, [40.0, 50.0]) == 2
+    assert useless.best() == 2, "no new stage is better than none"
+
+
+def test_training_deviances_of_other_rows_are_no_measure():
+    watch = Monitor(100, 2, 0.0, [], 7.0, LATER, True, GoingOn(2, 9.0, None))
+    assert [watch(value, None, 9) for value in (8.0, 7.0, 7.5, 7.6)] == [False, False, False, True]
+    assert watch.best() == 4
+    assert watch.history().train.tolist() == [3.0, 2.0, 8.0, 7.0, 7.5, 7.6]
+
+
+def test_validation_deviances_belong_to_the_last_stages():
+    watch = Monitor(100, None, 0.0, [], 7.0, LATER, True, GoingOn(2, 2.0, None))
+    watch(1.0, None, 9)
+    assert watch.history().validation.tolist() == []
+
+
+def test_a_checkpoint_has_compared_already():
+    found = History(np.array([3.0, 2.0, 1.0]), np.array([30.0, 20.0]), np.array([9, 9, 9]), 3, 7.0)
+    watch = Monitor(100, 2, 0.0, [], 7.0, found, False, GoingOn(2, 9.0, 30.0))
+    assert watch.history().validation.tolist() == [30.0, 20.0]
+
+
 def test_only_true_stops():
     class Answers:
         def __init__(self, answer):
@@ -90,7 +130,16 @@ def test_only_true_stops():
         def on_stage(self, stage):
             return self.answer
 
-    for answer, stops in ((True, True), (False, False), (None, False), (1, False), ("stop", False)):
+    answers = (
+        (True, True),
+        (np.True_, True),
+        (False, False),
+        (np.False_, False),
+        (None, False),
+        (1, False),
+        ("stop", False),
+    )
+    for answer, stops in answers:
         assert monitor(None, callbacks=[Answers(answer)])(1.0, None, 5) is stops
 
 

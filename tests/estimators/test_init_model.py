@@ -64,3 +64,35 @@ def test_what_cannot_be_gone_on_from():
         sw.GradientBoostingRegressor().fit(sw.Dataset(X + 0.01, y), init_model=first)
     with pytest.raises(ParameterError, match="another loss"):
         sw.GradientBoostingClassifier().fit(X, y > 0, init_model=first)
+
+
+def shifted(seed: int, slope: float) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    own = rng.normal(size=(600, 3))
+    return own, own[:, 0] + slope * own[:, 1] + 0.1 * rng.normal(size=600)
+
+
+def test_early_stopping_looks_at_the_rows_of_this_fit_alone():
+    """The old model was good on its own validation sample; on the new rows it is not, and new stages help."""
+    stopping = {"early_stopping": True, "n_iter_no_change": 5}
+    (old_X, old_y), (X2, y2), (X3, y3) = shifted(1, 1.0), shifted(2, -2.0), shifted(3, -2.0)
+    old = sw.GradientBoostingRegressor(n_estimators=60, **stopping).fit(old_X, old_y)
+    for more in ({"eval_set": (X3, y3)}, {}):
+        new = sw.GradientBoostingRegressor(n_estimators=100, **stopping).fit(X2, y2, init_model=old, **more)
+        assert new.n_estimators_ > old.n_estimators_ + 20
+        assert new.score(X3, y3) > 0.9
+    first = len(new.history_.train) - len(new.history_.validation)
+    assert first == old.n_estimators_ - 1, "the old model's deviance on the new sample comes first"
+    on_train = sw.GradientBoostingRegressor(n_estimators=100, validation_fraction=None, **stopping)
+    assert on_train.fit(X2, y2, init_model=old).n_estimators_ > old.n_estimators_ + 20
+
+
+def test_deviances_stay_with_their_stages():
+    """Watched, then not, then watched again: validation belongs to the last stages."""
+    (X2, y2), (X3, y3) = shifted(2, 1.0), shifted(3, 1.0)
+    model = sw.GradientBoostingRegressor(n_estimators=5, warm_start=True).fit(X2, y2, eval_set=(X3, y3))
+    model.set_params(n_estimators=15).fit(X2, y2)
+    assert len(model.history_.validation) == 0
+    model.set_params(n_estimators=20).fit(X2, y2, eval_set=(X3, y3))
+    errors = [np.mean((found - y3) ** 2) for found in model.staged_predict(X3)]
+    np.testing.assert_allclose(model.history_.validation, errors[14:], rtol=1e-9)

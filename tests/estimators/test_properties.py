@@ -18,6 +18,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 from estimators.fingerprint import arrays_of, difference
 from stagewise import Dataset, GradientBoostingClassifier, GradientBoostingRegressor, TrainingInterrupted
 from stagewise.boosting.monitor import Stage
+from stagewise.errors import ParameterError
 
 R, C = GradientBoostingRegressor, GradientBoostingClassifier
 GROWTHS = ["leafwise", "levelwise", "symmetric"]
@@ -532,8 +533,14 @@ def test_callbacks_with_some_hooks_only(few):
             self.total = total
 
     only = OnlyStart()
-    R(n_estimators=2, callbacks=(only, object())).fit(*few)
+    R(n_estimators=2, callbacks=(only,)).fit(*few)
     assert only.total == 2
+
+
+@pytest.mark.parametrize("useless", [object(), 3, len])
+def test_a_callback_without_hooks_is_refused(useless, few):
+    with pytest.raises(ParameterError, match="has none of them"):
+        R(n_estimators=2, callbacks=[useless]).fit(*few)
 
 
 def test_a_callback_that_fails_ends_the_fit_cleanly(few):

@@ -25,7 +25,7 @@ from stagewise.backends.cpu import CpuBackend
 from stagewise.backends.sharded import ShardedBackend
 from stagewise.boosting.checkpoint import Checkpoints, Progress, digest, run_prints
 from stagewise.boosting.model import Model
-from stagewise.boosting.monitor import Monitor, deferred_interrupt
+from stagewise.boosting.monitor import GoingOn, Monitor, deferred_interrupt
 from stagewise.boosting.pairs import NO_UPDATE, PairsMaker, target_of
 from stagewise.boosting.residuals import Residuals, residual_packing
 from stagewise.boosting.rules import LeafRule, Rule, Targets, integer_weights
@@ -146,6 +146,7 @@ def boost(
             delta = rule.delta(raw, sampler.all.index)
             pairs = maker(raw, _option(loss, delta))
         stages = list(problem.before.stages) if problem.before else []
+        going_on = GoingOn(len(stages), pairs.deviance, watcher.now(_option(loss, delta)) if stages else None)
         history = problem.before.history if problem.before else None
         found = problem.progress
         if checkpoints is not None and checkpoints.digests:
@@ -158,7 +159,9 @@ def boost(
         end = len(stages) if found is not None and found.stopped else params.n_estimators
         start = pairs.deviance if history is None else history.initial
         on_train = problem.validation is None
-        monitor = Monitor(params.n_estimators, params.patience, params.tol, callbacks, start, history, on_train)
+        monitor = Monitor(
+            params.n_estimators, params.patience, params.tol, callbacks, start, history, on_train, going_on
+        )
         try:
             for stage in range(len(stages), end):
                 rows = sampler(stage, pairs)
@@ -295,7 +298,11 @@ class _Watcher:
         if self.validation is None:
             return None
         self.add(terms)
-        return self.maker(self.raw, option).deviance
+        return self.now(option)
+
+    def now(self, option: np.ndarray) -> float | None:
+        """The deviance of what has been added so far."""
+        return None if self.validation is None else self.maker(self.raw, option).deviance
 
     def add(self, terms: tuple[Any, ...]) -> None:
         """A stage, without looking at the deviance."""

@@ -15,7 +15,7 @@ import numpy as np
 
 from stagewise.boosting.model import History
 
-__all__ = ["Interrupt", "Monitor", "Stage", "deferred_interrupt"]
+__all__ = ["GoingOn", "Interrupt", "Monitor", "Stage", "deferred_interrupt"]
 
 _NONE: Mapping[str, float] = {}
 
@@ -29,6 +29,15 @@ class Stage:
     train: float  # deviance
     validation: float | None
     seconds: float  # since training began
+
+
+@dataclass(frozen=True, slots=True)
+class GoingOn:
+    """What the model that a fit goes on from is worth on the rows of this fit, and by its loss."""
+
+    stages: int
+    train: float  # deviance
+    validation: float | None
 
 
 class Interrupt:
@@ -77,6 +86,7 @@ class Monitor:
         initial: float,
         before: History | None,
         on_train: bool,
+        going_on: GoingOn | None = None,
     ) -> None:
         self.total, self.patience, self.tol, self.callbacks, self.initial = total, patience, tol, callbacks, initial
         self._on_train = on_train  # stop on the training deviance when there is no validation sample
@@ -87,10 +97,25 @@ class Monitor:
         self.rows = [] if before is None else list(before.rows[:kept])
         self.kept = [] if before is None else list(before.kept[:kept])
         self.notes = {} if before is None else {name: list(own[:kept]) for name, own in before.notes.items()}
+        self._since = 0, math.nan  # stages whose training deviances are of other rows, and what it is on these
+        if going_on is not None and going_on.stages:
+            self._compare(going_on)
         self._began = time.perf_counter()
         for callback in callbacks:
             if hasattr(callback, "on_start"):
                 callback.on_start(total, len(self.train))
+
+    def _compare(self, now: GoingOn) -> None:
+        """Deviances of other rows, or by another loss, are no measure for those to come: where the last one of the
+        earlier stages is not what it is now, the model that is gone on from is the first that counts."""
+        if not _same(self.train[: now.stages], now.train):
+            self._since = now.stages, now.train
+        if len(self.train) > now.stages:  # from a checkpoint: this was done before its first stage
+            return
+        if now.validation is None:
+            self.validation = []  # they belong to the last stages, and those to come will have none
+        elif not _same(self.validation, now.validation):
+            self.validation = [now.validation]
 
     def __call__(
         self, train: float, validation: float | None, rows: int, kept: float = 1.0, notes: Mapping[str, float] = _NONE
@@ -108,11 +133,14 @@ class Monitor:
             seconds = time.perf_counter() - self._began
             stage = Stage(len(self.train), self.total, train, validation, seconds)
             asked = [callback.on_stage(stage) for callback in self.callbacks if hasattr(callback, "on_stage")]
-        return any(answer is True for answer in asked) or self._stalled()
+        return any(isinstance(answer, (bool, np.bool_)) and bool(answer) for answer in asked) or self._stalled()
 
     def _watched(self) -> list[float]:
         """Deviances that stopping looks at. One that is not known (an imported model's) is worse than any other."""
-        watched = self.train if self._on_train else self.validation
+        stages, now = self._since
+        watched = self.validation
+        if self._on_train:
+            watched = [now, *self.train[stages:]] if stages else self.train
         return [math.inf if math.isnan(value) else value for value in watched]
 
     def _stalled(self) -> bool:
@@ -144,3 +172,8 @@ class Monitor:
         for callback in self.callbacks:
             if hasattr(callback, "on_end"):
                 callback.on_end(history)
+
+
+def _same(values: Sequence[float], now: float) -> bool:
+    """Whether the last value is this one."""
+    return len(values) > 0 and math.isclose(values[-1], now, rel_tol=1e-9)

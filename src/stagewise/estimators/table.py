@@ -83,6 +83,11 @@ class TableEstimator(BaseEstimator):
         check_count("verbose", int(self.verbose) if isinstance(self.verbose, bool) else self.verbose, 0)
         if self.callbacks is not None and not isinstance(self.callbacks, (list, tuple)):
             raise ParameterError("callbacks must be a list of objects with on_start, on_stage or on_end; or None.")
+        for callback in self.callbacks or ():
+            if not any(hasattr(callback, name) for name in ("on_start", "on_stage", "on_end")):
+                raise ParameterError(
+                    f"callbacks must be objects with on_start, on_stage or on_end; {callback!r} has none of them."
+                )
 
     def _callbacks(self) -> list[Any]:
         own = [] if self.callbacks is None else list(self.callbacks)
