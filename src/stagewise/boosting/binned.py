@@ -6,7 +6,7 @@ so a Dataset can be predicted by every model that was trained on it, on subsets 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -42,7 +42,11 @@ def _cut_of(tree: Tree, dataset: Dataset) -> np.ndarray:
 
 
 def binned_stages(
-    model: Model, dataset: Dataset, n_threads: int, offset: np.ndarray | None = None
+    model: Model,
+    dataset: Dataset,
+    n_threads: int,
+    offset: np.ndarray | None = None,
+    ordered: Mapping[int, np.ndarray] | None = None,
 ) -> Iterator[np.ndarray]:
     """Raw predictions (n_outputs, n_rows) before the first stage and after each: one array, which goes on changing."""
     if not model.of_trees:
@@ -50,7 +54,7 @@ def binned_stages(
     if model.schema.n_columns != dataset.n_columns:
         raise InputError(f"X has {dataset.n_columns} columns, but the model was trained on {model.schema.n_columns}.")
     model.schema.check_names(dataset.names, dataset.n_columns, "the model")
-    coded = dataset.following(model.schema, model.cuts, n_threads)
+    coded = dataset.following(model.schema, model.cuts, n_threads, ordered)
     if coded is None:
         raise InputError(
             "the categories of this Dataset have other codes than those of the model; pass X itself, or bin X with "
@@ -72,7 +76,16 @@ def binned_stages(
             yield out
 
 
-def binned_raw(model: Model, dataset: Dataset, n_threads: int, offset: np.ndarray | None = None) -> np.ndarray:
-    """Raw predictions (n_outputs, n_rows), the same bits as from the values of X, on top of an offset of that shape."""
-    *_, last = binned_stages(model, dataset, n_threads, offset)
+def binned_raw(
+    model: Model,
+    dataset: Dataset,
+    n_threads: int,
+    offset: np.ndarray | None = None,
+    ordered: Mapping[int, np.ndarray] | None = None,
+) -> np.ndarray:
+    """Raw predictions (n_outputs, n_rows), the same bits as from the values of X, on top of an offset of that shape.
+
+    ordered: target statistics that rows have in training, by column; otherwise they are those of the model's levels.
+    """
+    *_, last = binned_stages(model, dataset, n_threads, offset, ordered)
     return last

@@ -211,7 +211,7 @@ def _read(batch: Batch, like: Schema | None, categorical: Any = None) -> Table:
 def _look(source: Source, plan: Plan) -> _Looked:
     """One look at all batches."""
     y, weights, survey = Vector("y"), Vector("sample_weight"), None
-    known = None if plan.like is None else plan.like.schema
+    known = None if plan.like is None else plan.like.whole_schema
     schema, categorical = known, plan.categorical
     levels: dict[int, LevelCounts] = {}
     n, seal = 0, 0
@@ -248,6 +248,8 @@ def _look(source: Source, plan: Plan) -> _Looked:
     weight = read_weights(weights.finish(), n) if has_weight else None
     found = None if survey is None else survey.finish(weight, plan.n_threads)
     schema, reading, crowds = _leveled(schema, levels)
+    if plan.like is not None:
+        schema, crowds = plan.like.schema, {j: own.levels for j, own in plan.like.crowds.items()}
     return _Looked(schema, reading, n, target, weight, found, seal, crowds)
 
 
@@ -326,7 +328,8 @@ def _pooled(table: Table, looked: _Looked, files: dict[int, StoreFile]) -> Table
         assert levels is not None
         index = np.where(np.isnan(cells), -1, cells).astype(np.int32)
         file.write(0, index)
-        changed[j] = levels, np.append(levels.numbers, np.nan).astype(np.float32)[index]
+        # the last two: levels that the other Dataset has not, -2, and missing values
+        changed[j] = levels, np.append(levels.numbers, [np.nan, np.nan]).astype(np.float32)[index]
     return table.with_columns(changed) if changed else table
 
 

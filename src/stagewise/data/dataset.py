@@ -130,14 +130,6 @@ class Dataset(OnDisk):
 
     # --- categories of very many levels ------------------------------------------------------------------------------
 
-    @property
-    def whole_schema(self) -> Schema:
-        """The schema with every level of a crowded column, for reading other tables: numbers are those of levels."""
-        levels = list(self.schema.levels)
-        for j, crowd in self.crowds.items():
-            levels[j] = crowd.levels.numbered()
-        return replace(self.schema, levels=tuple(levels))
-
     def crowds_of(self, table: Table) -> dict[int, Crowd]:
         """The crowded columns of another table, read with `whole_schema`."""
         return {j: Crowd(own.levels, level_index(table.column(j))) for j, own in self.crowds.items()}
@@ -180,9 +172,15 @@ class Dataset(OnDisk):
         changed.bins = self._recoded({j: own for j, (_, own) in made.items()}, changed.cuts, n_jobs)
         return changed, made
 
-    def following(self, schema: Schema, cuts: tuple[np.ndarray, ...], n_jobs: int) -> Dataset | None:
+    def following(
+        self,
+        schema: Schema,
+        cuts: tuple[np.ndarray, ...],
+        n_jobs: int,
+        ordered: Mapping[int, np.ndarray] | None = None,
+    ) -> Dataset | None:
         """This data with the target statistics that a model or another Dataset has; None when its categories have
-        other codes there."""
+        other codes there. ordered: the statistics of some columns row by row, where a fit goes on from the model."""
         columns = {}
         for j, (mine, theirs) in enumerate(zip(self.schema.levels, schema.levels, strict=False)):
             if mine is None or theirs is None:
@@ -193,6 +191,8 @@ class Dataset(OnDisk):
                 if not np.array_equal(crowd.levels.values, theirs.values):
                     return None
                 columns[j] = np.append(theirs.numbers, [theirs.unseen, np.nan])[crowd.level]
+                if ordered is not None and j in ordered:
+                    columns[j] = ordered[j]
             elif not (np.array_equal(mine.values, theirs.values) and np.array_equal(mine.numbers, theirs.numbers)):
                 return None
         if bool(self.schema.levels) != bool(schema.levels):

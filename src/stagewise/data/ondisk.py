@@ -47,6 +47,14 @@ class OnDisk:
     n_rows: int
     n_columns: int
 
+    @property
+    def whole_schema(self) -> Schema:
+        """The schema with every level of a crowded column, for reading other tables: numbers are those of levels."""
+        levels = list(self.schema.levels)
+        for j, crowd in self.crowds.items():
+            levels[j] = crowd.levels.numbered()
+        return replace(self.schema, levels=tuple(levels))
+
     @classmethod
     def from_parquet(
         cls,

@@ -18,7 +18,7 @@ from stagewise.boosting.loop import Problem, Validation, boost
 from stagewise.boosting.methods import gradient_boosting
 from stagewise.boosting.model import Model
 from stagewise.boosting.sampling import smallest_hashes
-from stagewise.data.categories import MOST_CODES, level_index
+from stagewise.data.categories import MOST_CODES, Levels, level_index
 from stagewise.data.dataset import Dataset, bin_table
 from stagewise.data.leveltables import Crowd
 from stagewise.data.table import Schema, Table, read_table
@@ -119,6 +119,8 @@ class BaseGradientBoosting(TableEstimator):
         if before is not None and table is None and dataset.following(before.schema, before.cuts, n_jobs) is None:
             raise InputError("The categories of the Dataset have other codes than those of the model to go on from.")
         crowds = self._crowds(dataset, table, before, loss, tree)
+        given = dataset
+        made: dict[int, tuple[Levels, np.ndarray]] = {}
         if crowds:
             dataset, made = dataset.by_target(crowds, target, weight, ~skip, n_jobs)
             table = None if table is None else table.with_columns(made)
@@ -135,7 +137,10 @@ class BaseGradientBoosting(TableEstimator):
             held_out = Validation(dataset.bins, places, target[rows], weights, scores, None)
         raw = None
         if before is not None:
-            raw = before.raw(table.rows(), n_jobs, offset) if table else binned_raw(before, dataset, n_jobs, offset)
+            if table is None:
+                raw = binned_raw(before, given, n_jobs, offset, {j: own for j, (_, own) in made.items()})
+            else:
+                raw = before.raw(table.rows(), n_jobs, offset)
             if held_out is not None and eval_set is None:
                 held_out = replace(held_out, raw=raw[:, rows].copy())
         problem = Problem(
