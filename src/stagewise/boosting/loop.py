@@ -166,8 +166,7 @@ def boost(
             for stage in range(len(stages), end):
                 rows = sampler(stage, pairs)
                 seen = rows.pairs or pairs
-                terms: list[Any] = []
-                used, update = 0, NO_UPDATE
+                terms, used, update = list[Any](), 0, NO_UPDATE
                 for output in learner.outputs:
                     own = sampler.narrow(rows, pairs, output)
                     fitted = learner.fit(rule.working(seen, output), own.index, own.rest, stage, output)
