@@ -202,9 +202,8 @@ def boost(
             TrainingInterrupted,
             stacklevel=4,
         )
-    best = monitor.best()
-    history = replace(monitor.history(), best=best)
-    return Model(loss, initial, tuple(stages[:best]), problem.cuts, problem.schema, history, problem.marginals)
+    history = monitor.history()
+    return Model(loss, initial, tuple(stages[: history.best]), problem.cuts, problem.schema, history, problem.marginals)
 
 
 def _option(loss: Loss, delta: float) -> np.ndarray:
