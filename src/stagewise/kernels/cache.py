@@ -37,10 +37,11 @@ STAMP = _sources_stamp()
 class KernelFile(IndexDataCacheFile):  # type: ignore[misc]  # numba is not typed
     """The cache files of one kernel."""
 
-    def __init__(self, plain: IndexDataCacheFile) -> None:
+    def __init__(self, plain: IndexDataCacheFile, form: str) -> None:
+        """form: how kernels are kept in them; whoever keeps them in another way finds nothing here."""
         self.__dict__.update(plain.__dict__)
-        self._source_stamp = STAMP
-        self._version = f"{numba.__version__} {STAMP}"  # looked at before anything else in the file is
+        self._source_stamp = f"{STAMP} {form}"
+        self._version = f"{numba.__version__} {self._source_stamp}"  # looked at before anything else in the file is
 
     def load(self, key: Any) -> Any:
         try:
@@ -78,7 +79,7 @@ class KernelFile(IndexDataCacheFile):  # type: ignore[misc]  # numba is not type
             file.write(packed)
 
     def _checksum(self, data: bytes) -> bytes:
-        return hashlib.sha256(data + STAMP.encode()).digest()
+        return hashlib.sha256(data + self._source_stamp.encode()).digest()
 
 
 class KernelCache(FunctionCache):  # type: ignore[misc]  # numba is not typed
@@ -89,7 +90,7 @@ class KernelCache(FunctionCache):  # type: ignore[misc]  # numba is not typed
         """form: how a kernel is kept, see library.py."""
         self.__dict__.update(plain.__dict__)
         self._impl = form(plain._impl)
-        self._cache_file = KernelFile(plain._cache_file)
+        self._cache_file = KernelFile(plain._cache_file, form.__name__)
 
     elsewhere: Callable[[Any], None] | None = None
     """Waits for another process that may be compiling the kernel with a signature, see backends/forerunner.py."""

@@ -81,7 +81,7 @@ def _with_own_cache(dispatcher: Any) -> Any:
         dispatcher._cache = KernelCache(dispatcher._cache, KeptForm)
         dispatcher._compilation_chain_init_hook = _no_extensions
     else:
-        dispatcher._cache._cache_file = KernelFile(dispatcher._cache._cache_file)
+        dispatcher._cache._cache_file = KernelFile(dispatcher._cache._cache_file, "Numba")
     return dispatcher
 
 
