@@ -864,8 +864,9 @@ def _drawn(counts: np.ndarray, share: np.ndarray) -> tuple[np.ndarray, np.ndarra
     return below, 1.0 / share, float(share @ counts)
 
 
-def goss_chances(lines: np.ndarray, top: float, rest: float) -> tuple[np.ndarray, np.ndarray, float]:
-    """Bounds of the hashes, factors, and the number of rows drawn on average (Ke et al. 2017, Algorithm 2)."""
+def goss_chances(lines: np.ndarray, top: float, rest: float) -> tuple[np.ndarray, np.ndarray, float, int]:
+    """Bounds of the hashes, factors, the number of rows drawn on average (Ke et al. 2017, Algorithm 2), and the code of
+    the last row of the top."""
     counts = lines.sum(axis=0)
     counts[0] = 0
     upto = np.cumsum(counts)  # rows of this code or a lower one
@@ -877,7 +878,7 @@ def goss_chances(lines: np.ndarray, top: float, rest: float) -> tuple[np.ndarray
     if counts[edge]:
         inside = (wanted - (n - int(upto[edge]))) / int(counts[edge])  # how many of the edge's rows are of the top
         share[edge] = min(1.0, inside + (1.0 - inside) * others)
-    return _drawn(counts, share)
+    return *_drawn(counts, share), edge
 
 
 def variance_chances(
@@ -910,6 +911,15 @@ def score_codes(grad: np.ndarray, skip: np.ndarray, scale: float) -> list[int]:
             mantissa, exponent = math.frexp(score)  # score = mantissa · 2**exponent, mantissa in [½, 1)
             code = 256 * (exponent - 1 + 32) + math.floor((2.0 * mantissa - 1.0) * 256) - 1
         out.append(0 if skip[i] else min(max(code, 1), 8191))
+    return out
+
+
+def count_codes(codes: np.ndarray, low: int = 0, near: int = 0) -> list[int]:
+    """How many rows have each code; with `low` all codes below it count as the last of these, but for skipped rows, and
+    all from low + near on as that one."""
+    out = [0] * 8192
+    for code in codes.tolist():
+        out[code if low == 0 or code == 0 else min(max(code, low - 1), low + near)] += 1
     return out
 
 
@@ -963,6 +973,7 @@ TWINS: dict[str, Callable[..., Any]] = {
     "draw.draw_rows": draw_rows,
     "draw.gather_pairs": gather_pairs,
     "draw.scatter_words": scatter_words,
+    "draw.count_all": count_codes,
     "draw.score_codes": score_codes,
     "effects.component_tables": naive_paths.component,
     "effects.row_effects": naive_paths.row_effects,

@@ -15,7 +15,7 @@ from stagewise.boosting.pairs import NO_UPDATE, Pairs
 from stagewise.boosting.sampling import Rows
 from stagewise.errors import ParameterError
 from stagewise.kernels.draw import score_codes
-from stagewise.kernels.scores import CODES
+from stagewise.kernels.scores import CODES, NEAR
 from stagewise.kernels.team import Team
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "estimators"))
@@ -152,6 +152,28 @@ def test_scores_that_were_found_ahead():
             team.run(score_codes, np.abs(GRAD)[::-1].copy()[None], update.scores)
             rows = sampler(3, pairs_of(8.0 * grad))
             np.testing.assert_array_equal(rows.index, plain(3, pairs_of(8.0 * grad)).index)
+
+
+def test_an_edge_that_moves():
+    """Codes are counted where the edge is expected; wherever it is, the rows are those that all codes would give."""
+    rng = np.random.default_rng(7)
+    with Team(2) as team:
+        sampler, plain = goss(NOBODY, team), goss(NOBODY, team)
+        missed = 0
+        for stage, size in enumerate([1.0, 0.999, 0.998, 0.98, 0.6, 0.61, 0.61, 1.9, 1e-9, 1e-9, 0.0, 1.0, 1.0]):
+            grad = np.abs(size * GRAD) + 1e-3 * rng.random(N)
+            grad[0] = 8.0  # the scale stays
+            update = sampler.foresee(stage, NO_UPDATE)
+            if stage > 0:
+                assert update.scores.low > 0
+                team.run(score_codes, grad[None], update.scores)  # what the kernel of the loss does
+            rows, expected = sampler(stage, pairs_of(grad)), plain(stage, pairs_of(grad))
+            np.testing.assert_array_equal(rows.index, expected.index)
+            np.testing.assert_array_equal(rows.weight, expected.weight)
+            missed += not (update.scores.low <= sampler._edge < update.scores.low + NEAR)
+            plain._edge = 0  # it counts all codes
+            assert not sampler._counts.any()
+        assert 3 <= missed <= 9
 
 
 def test_sizes_belong_to_codes():

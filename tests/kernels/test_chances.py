@@ -30,10 +30,10 @@ def lines_of(kind: str, n_lines: int) -> np.ndarray:
     return lines
 
 
-def goss(lines: np.ndarray, top: float, rest: float) -> tuple[np.ndarray, np.ndarray, float]:
+def goss(lines: np.ndarray, top: float, rest: float) -> tuple[np.ndarray, np.ndarray, float, int]:
     below, times = np.empty(CODES, np.uint32), np.empty(CODES)
-    expected = goss_chances(lines, top, rest, np.empty(CODES, np.int64), below, times)
-    return below, times, expected
+    expected, edge = goss_chances(lines, top, rest, np.empty(CODES, np.int64), below, times)
+    return below, times, expected, edge
 
 
 def variance(lines: np.ndarray, wanted: float) -> tuple[np.ndarray, np.ndarray, float]:
@@ -47,11 +47,12 @@ def variance(lines: np.ndarray, wanted: float) -> tuple[np.ndarray, np.ndarray, 
 @pytest.mark.parametrize("top, rest", [(0.2, 0.1), (0.05, 0.05), (0.5, 0.5), (0.3, 0.0001), (1e-9, 0.4)])
 def test_goss(kind, top, rest):
     lines = lines_of(kind, 3)
-    below, times, expected = naive.goss_chances(lines.copy(), top, rest)
+    below, times, expected, edge = naive.goss_chances(lines.copy(), top, rest)
     got = goss(lines, top, rest)
     np.testing.assert_array_equal(got[0], below)
     np.testing.assert_array_equal(got[1], times)
     assert got[2] == pytest.approx(expected, rel=1e-12)
+    assert got[3] == edge
     assert not lines.any()  # ready for the next stage
     assert got[2] <= (top + rest) * 25_000 + 1e-6
 

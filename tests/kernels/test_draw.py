@@ -7,12 +7,13 @@ import pytest
 
 import naive
 from kernels.build import every_team, quantized, run
+from stagewise.boosting.onesided import _SIZES
 from stagewise.kernels.chances import SURE
-from stagewise.kernels.draw import draw_pairs, draw_rows, gather_pairs, scatter_words, score_codes
+from stagewise.kernels.draw import count_all, draw_pairs, draw_rows, gather_pairs, scatter_words, score_codes
 from stagewise.kernels.exact import packing
 from stagewise.kernels.lanes import COMPRESSES
 from stagewise.kernels.pairs import Update
-from stagewise.kernels.scores import ABSENT, CODES, Scores
+from stagewise.kernels.scores import ABSENT, CODES, NEAR, Scores
 from stagewise.kernels.team import Team
 
 KEY = np.uint64(12345678901234567)
@@ -39,6 +40,29 @@ def test_score_codes(n_threads, n_outputs):
     expected = naive.score_codes(grad, skip, scale)
     assert codes.tolist() == expected
     np.testing.assert_array_equal(counts, np.bincount(expected, minlength=CODES))
+
+
+@pytest.mark.nojit
+@every_team
+@pytest.mark.parametrize("low", [2, 5000, 7900, CODES - 1 - NEAR])
+def test_few_codes_are_told_apart(n_threads, low):
+    rng = np.random.default_rng(low)
+    codes = np.clip(rng.integers(low - 9, low + 2 * NEAR, 2500), 1, CODES - 1)
+    grad, skip = _SIZES[codes][None], rng.random(2500) < 0.1
+    found, counts = np.zeros(2500, np.uint16), np.zeros((n_threads, CODES), np.int64)
+    run(n_threads, score_codes, grad, Scores(1.0, skip, found, counts, low))
+    counts[:, ABSENT] = 0  # nobody asks
+    np.testing.assert_array_equal(found, np.where(skip, ABSENT, codes))
+    assert counts.sum(axis=0).tolist() == naive.count_codes(found[~skip], low, NEAR)
+
+
+@pytest.mark.nojit
+@every_team
+def test_count_all(n_threads):
+    codes = np.random.default_rng(0).integers(0, CODES, 3000).astype(np.uint16)
+    counts = np.zeros((n_threads, CODES), np.int64)
+    run(n_threads, count_all, codes, counts)
+    assert counts.sum(axis=0).tolist() == naive.count_codes(codes)
 
 
 @pytest.mark.nojit

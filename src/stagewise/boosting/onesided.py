@@ -19,10 +19,10 @@ from stagewise.boosting.pairs import NO_UPDATE, Pairs
 from stagewise.boosting.sampling import Rows, Sampler
 from stagewise.data.shard import Shard
 from stagewise.kernels.chances import goss_chances, variance_chances
-from stagewise.kernels.draw import draw_pairs, draw_rows, gather_pairs, score_codes
+from stagewise.kernels.draw import count_all, draw_pairs, draw_rows, gather_pairs, score_codes
 from stagewise.kernels.exact import power_above, stream_key
 from stagewise.kernels.pairs import Update
-from stagewise.kernels.scores import CODES, Scores
+from stagewise.kernels.scores import CODES, NEAR, Scores
 from stagewise.kernels.team import Team
 
 __all__ = ["Gather", "GossSampler", "ScoreSampler", "VarianceSampler"]
@@ -72,7 +72,7 @@ class ScoreSampler(Sampler):
         """The scale changes rarely between stages; when it does, rows are scored anew, so the result is the same."""
         self._ahead = None
         if stage >= self.warm_up and self._scale > 0.0:
-            self._ahead = self._scores(self._scale)
+            self._ahead = self._scores()
             update = update._replace(scores=self._ahead)
         return update
 
@@ -85,7 +85,7 @@ class ScoreSampler(Sampler):
         expected = self._expected() if ahead is not None and ahead.scale == self._scale else 0.0
         if expected == 0.0:  # nothing was foreseen, or by a loss whose kernel does not score rows
             self._counts[:] = 0
-            self.team.run(score_codes, pairs.grad, self._scores(self._scale))
+            self.team.run(score_codes, pairs.grad, self._scores())
             expected = self._expected()
         index, times, seen = self._drawn(stage, pairs, expected)
         if self.reducer.count(len(index)) == 0:  # a handful of rows, and none of them drawn
@@ -141,8 +141,8 @@ class ScoreSampler(Sampler):
             self._portion = np.empty(size + size // 16)
         return self._portion
 
-    def _scores(self, scale: float) -> Scores:
-        return Scores(scale, self._skip, self._codes, self._counts)
+    def _scores(self) -> Scores:
+        return Scores(self._scale, self._skip, self._codes, self._counts)
 
 
 class GossSampler(ScoreSampler):
@@ -167,9 +167,30 @@ class GossSampler(ScoreSampler):
     ) -> None:
         super().__init__(n_rows, skip, team, seed, warm_up, shard, gather)
         self.top, self.rest = top, rest
+        self._edge = self._before = 0  # the code of the last row of the top, and that of the stage before
+        self._low = 0  # the first of the codes that are told apart; 0: all are
 
     def chances(self, lines: np.ndarray) -> float:
-        return float(goss_chances(lines, self.top, self.rest, self._sums, self._below, self._times))
+        self._before = self._edge
+        expected, self._edge = goss_chances(lines, self.top, self.rest, self._sums, self._below, self._times)
+        return float(expected)
+
+    def _scores(self) -> Scores:
+        """All that matters is which code the last row of the top has. It is about as far from that of the stage before
+        as that was from the one before it; so rows are counted by few codes."""
+        scores, self._low = super()._scores(), 0
+        if self._edge > 0 and self.shard is None:
+            drift = self._edge - self._before if self._before > 0 else 0
+            self._low = min(max(self._edge + drift - NEAR // 2, 2), CODES - 1 - NEAR)
+        return scores._replace(low=self._low)
+
+    def _expected(self) -> float:
+        last, expected = (self._before, self._edge), super()._expected()
+        if self._low == 0 or expected == 0.0 or self._low <= self._edge < self._low + NEAR or self._edge == CODES - 1:
+            return expected
+        self._before, self._edge = last
+        self.team.run(count_all, self._codes, self._counts)  # it was none of these
+        return super()._expected()
 
 
 class VarianceSampler(ScoreSampler):

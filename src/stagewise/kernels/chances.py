@@ -46,12 +46,12 @@ def set_code(code, share, below, times):
 def goss_chances(lines, top, rest, counts, below, times):
     """The share `top` of the rows with the largest scores for sure, others so that they make the share `rest` of all.
 
-    Rows of the code that the last of the top has are all drawn alike. How many rows are drawn on average; 0 if none was
-    counted.
+    Rows of the code that the last of the top has are all drawn alike. How many rows are drawn on average, 0 if none was
+    counted; and that code.
     """
     n = take_counts(lines, counts)
     if n == 0:
-        return 0.0
+        return 0.0, np.int64(ABSENT)
     wanted, others = top * n, min(1.0, rest / (1.0 - top))
     least, edge, upto = np.int64(np.floor(n - wanted)), np.int64(ABSENT), np.int64(0)
     while edge < CODES - 1 and upto + counts[edge] <= least:
@@ -68,7 +68,7 @@ def goss_chances(lines, top, rest, counts, below, times):
         share = min(1.0, inside + (1.0 - inside) * others)
     set_code(edge, share, below, times)
     below[ABSENT] = 0
-    return above + share * counts[edge] + others * upto
+    return above + share * counts[edge] + others * upto, edge
 
 
 @kernel

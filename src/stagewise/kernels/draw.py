@@ -12,10 +12,10 @@ from stagewise.kernels.exact import mix
 from stagewise.kernels.jit import device, kernel, merged
 from stagewise.kernels.lanes import COMPRESSES, LANES, below_mask, count_ones, store_chosen
 from stagewise.kernels.pairs import CHUNK, largest, pack, pack_rows, widen_rows
-from stagewise.kernels.scores import ABSENT, CODES, code_rows
+from stagewise.kernels.scores import ABSENT, CODES, code_rows, count_codes
 from stagewise.kernels.team import barrier, share
 
-__all__ = ["draw_pairs", "draw_rows", "gather_pairs", "scatter_words", "score_codes"]
+__all__ = ["count_all", "draw_pairs", "draw_rows", "gather_pairs", "scatter_words", "score_codes"]
 
 
 @kernel(arrays=True)
@@ -32,6 +32,13 @@ def score_codes(tid, n_threads, grad, scores):
             for i in range(b - a):
                 score[i] += abs(g[i]) * scores.scale
         code_rows(score, 1.0, scores, a, b, tid)
+
+
+@kernel
+def count_all(tid, n_threads, codes, counts):
+    """The rows of each code, each thread its part."""
+    k0, k1 = share(0, codes.shape[0], tid, n_threads)
+    count_codes(codes[k0:k1], counts[tid])
 
 
 if COMPRESSES:

@@ -13,7 +13,7 @@ import numpy as np
 
 from stagewise.kernels.jit import device, float_bits, never_inline
 
-__all__ = ["ABSENT", "CODES", "NO_SCORES", "Scores", "code_rows"]
+__all__ = ["ABSENT", "CODES", "NEAR", "NO_SCORES", "Scores", "code_rows", "count_codes"]
 
 CODES = 8192
 ABSENT = 0
@@ -30,9 +30,42 @@ class Scores(NamedTuple):
     skip: np.ndarray  # bool (n_rows), empty when all rows take part; the others get ABSENT
     codes: np.ndarray  # uint16 (n_rows); empty: nobody wants to know
     counts: np.ndarray  # int64 (n_threads, CODES): each thread adds its rows
+    low: int = 0  # only NEAR codes from here on are told apart, see `count_near`; 0: all of them
 
 
 NO_SCORES = Scores(1.0, np.empty(0, np.bool_), np.empty(0, np.uint16), np.empty((0, 0), np.int64))
+
+
+NEAR = 8
+"""Codes that `count_near` tells apart."""
+
+
+@device
+def count_codes(codes, counts):
+    """Add the rows of each code to its count."""
+    for i in range(codes.shape[0]):
+        counts[codes[i]] += 1
+
+
+@device
+def count_from(codes, least):
+    """How many codes are not below `least`; at most 65,535 of them."""
+    n = np.uint16(0)
+    for i in range(codes.shape[0]):
+        n = np.uint16(n + np.uint16(codes[i] >= least))
+    return np.int64(n)
+
+
+@device
+def count_near(codes, low, counts):
+    """The same, but rows of codes from low + NEAR on count as that one, and rows of codes below low as the one before
+    it. In vectors, which counting in a table is not: a quarter of the time."""
+    before = count_from(codes, np.uint16(ABSENT + 1))
+    for code in range(low, low + NEAR + 1):
+        beyond = count_from(codes, np.uint16(code))
+        counts[code - 1] += before - beyond
+        before = beyond
+    counts[low + NEAR] += before
 
 
 @device
@@ -47,5 +80,7 @@ def code_rows(sizes, factor, scores, a, b, tid):
     if scores.skip.shape[0] > 0:
         for i in range(b - a):
             found[i] = ABSENT if scores.skip[a + i] else found[i]
-    for i in range(b - a):
-        own[found[i]] += 1
+    if scores.low > 0:
+        count_near(found, scores.low, own)
+    else:
+        count_codes(found, own)
