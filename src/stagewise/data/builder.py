@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from stagewise.data.batches import Batch, FrameBatches, Roles, Source, spooled, within
+from stagewise.data.batches import Batch, FrameBatches, Roles, Source, within
 from stagewise.data.binning import Marginal
 from stagewise.data.cache import (
     KIND,
@@ -39,6 +39,7 @@ from stagewise.data.leveltables import LevelCounts
 from stagewise.data.memory import give_back
 from stagewise.data.ondisk import OnDisk
 from stagewise.data.progress import row_bar
+from stagewise.data.spool import spooled
 from stagewise.data.survey import Found, Survey, Unequal, recount, shares_of_codes, whole_weights
 from stagewise.data.table import Schema, Table, read_table
 from stagewise.data.target import check_finite, read_weights
