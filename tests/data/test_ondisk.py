@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import pickle
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -123,6 +124,24 @@ def test_labels(labels):
     assert dumps(on_disk) == dumps(
         sw.GradientBoostingClassifier(**SMALL, **stopping).fit(sw.Dataset(whole[["a", "b", "c"]], whole.y))
     )
+
+
+def test_numbers_as_objects(tmp_path):
+    X = pd.DataFrame({"a": np.random.default_rng(4).normal(size=300)})
+    price = pd.Series([Decimal(round(100.0 * own)) / 100 for own in X.a + 5.0])
+    X.assign(price=price).to_parquet(tmp_path / "prices.parquet")
+    wanted = model(sw.Dataset(X, price.astype(float), price.astype(float)))
+    for y in (price, price.astype(float).astype(object)):
+        sw.Dataset(X, y, price).save(tmp_path / "saved")
+        assert model(sw.Dataset.load(tmp_path / "saved")) == wanted
+    ds = sw.Dataset.from_parquet(tmp_path / "prices.parquet", "price")
+    assert ds.y.tolist() == price.astype(float).tolist()
+    assert sw.Dataset.from_batches([X.assign(w=price)], sample_weight="w").sample_weight.tolist() == ds.y.tolist()
+    for labels in (price > 5, (price > 5).astype(int)):  # booleans stay booleans, integers stay integers
+        ds = sw.Dataset.from_batches([(X, labels.astype(object))])
+        assert ds.y.dtype == labels.dtype
+    with pytest.raises(InputError, match="Input y contains NaN"):
+        sw.Dataset.from_batches([(X, np.array([*price[:-1], None], object))])
 
 
 def test_a_validation_sample_on_disk(table, files, tmp_path):
