@@ -453,3 +453,28 @@ def test_a_source_that_gives_other_rows_the_second_time():
 def test_a_progress_bar(files, capsys):
     sw.Dataset.from_parquet(files, "y", verbose=1)
     assert "3,000 rows" in capsys.readouterr().out
+
+
+def test_damaged_files(tmp_path):
+    frame = pd.DataFrame({"a": np.arange(3_000.0), "y": 1.0})
+    frame.to_parquet(tmp_path / "a.parquet", compression=None)
+    data = bytearray((tmp_path / "a.parquet").read_bytes())
+    data[4:40] = b"\xff" * 36  # the header of the first page
+    (tmp_path / "a.parquet").write_bytes(data)
+    with pytest.raises(InputError, match=r"a\.parquet cannot be read: "):
+        sw.Dataset.from_parquet(tmp_path / "a.parquet", "y")
+    frame.to_csv(tmp_path / "a.csv.gz", index=False)
+    (tmp_path / "a.csv.gz").write_bytes((tmp_path / "a.csv.gz").read_bytes()[:-500])
+    with pytest.raises(InputError, match=r"a\.csv\.gz cannot be read: "):
+        sw.Dataset.from_csv(tmp_path / "a.csv.gz", "y")
+
+
+def test_packed_csv_and_other_encodings(tmp_path):
+    whole = pd.DataFrame({"a": [1.0, 2.0, 3.5, 4.0] * 50, "y": np.arange(200.0)})
+    whole.iloc[:2].astype(int).to_csv(tmp_path / "1.csv.gz", index=False)
+    whole.iloc[2:].to_csv(tmp_path / "2.csv.gz", index=False)  # where a type must be widened
+    assert_same(sw.Dataset.from_csv(tmp_path / "*.csv.gz", "y"), sw.Dataset(whole[["a"]], whole.y))
+    (tmp_path / "latin.csv").write_bytes("a,y\nZ\xfcrich,1\n".encode("latin1"))
+    with pytest.raises(InputError, match="column 'a' holds text that is not UTF-8; convert"):
+        sw.Dataset.from_csv(tmp_path / "latin.csv", "y")
+    assert sw.Dataset.from_csv(tmp_path / "latin.csv", ignore=["a"]).n_rows == 1

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -68,7 +69,9 @@ def _reading(path: Path) -> Iterator[None]:
     arrow = pyarrow("reading Parquet and CSV files")
     try:
         yield
-    except arrow.ArrowException as error:
+    except (arrow.ArrowException, OSError) as error:  # damaged pages are an OSError, which has no number then
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
         raise InputError(f"{path} cannot be read: {str(error).splitlines()[0]}") from error
 
 
@@ -140,6 +143,11 @@ class CsvFiles:
         for path in files:  # now that types are known
             with _reading(path), self._open(path, None) as reader:
                 roles.learn(_frame(reader.schema.empty_table()), str(path))
+        for name in roles.wanted:
+            if self._types[name] == self._arrow.binary():
+                raise InputError(
+                    f"column {name!r} holds text that is not UTF-8; convert the files, as with iconv -f latin1 -t utf8."
+                )
 
     def batches(self, only: tuple[str, ...] | None = None) -> Iterator[Batch]:
         return ahead(self._batches(only))
@@ -176,7 +184,7 @@ class CsvFiles:
             wrong = re.search(r"CSV column #(\d+): CSV conversion error[^:]*: (.*)", str(error))
             if wrong is None or names is not None:
                 raise
-            with path.open(encoding="utf-8-sig", newline="") as file:
+            with self._arrow.input_stream(path) as packed, TextIOWrapper(packed, "utf-8-sig", newline="") as file:
                 header = next(csv.reader(file))
             self._widen(header[int(wrong[1])], path, wrong[2])
             raise _WiderError from error
