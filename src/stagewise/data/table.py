@@ -95,6 +95,15 @@ class Schema:
                 f"X does not have valid feature names, but {estimator_name} was fitted with feature names", stacklevel=3
             )
 
+    def check_zeros(self, other: Schema, owner: str) -> None:
+        """Raise InputError unless zeros mean the same in a Dataset of the schema `other`: its codes cannot tell."""
+        if self.zeros_missing != other.zeros_missing:
+            here, there = ("missing", "values") if self.zeros_missing else ("values", "missing")
+            raise InputError(
+                f'zeros are {here} for {owner}, but the Dataset was made with zeros="{there}"; make it with '
+                f'zeros="{here}" or like=training_dataset.'
+            )
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Table:
