@@ -262,6 +262,9 @@ def test_a_range_of_rows(table, tmp_path):
     assert sw.GradientBoostingRegressor(**SMALL).fit(part).n_estimators_ == 4
     with pytest.raises(InputError, match="rows="):
         sw.Dataset.load(tmp_path / "ds", rows=(5, N + 1))
+    for rows in (5, (1, 2, 3), (1.5, 3), "ab"):
+        with pytest.raises(InputError, match=r"must be \(first, stop\)"):
+            sw.Dataset.load(tmp_path / "ds", rows=rows)
 
 
 def test_a_pickled_dataset_is_the_same(files):
