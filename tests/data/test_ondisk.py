@@ -458,6 +458,34 @@ def test_a_progress_bar(files, capsys):
     assert "3,000 rows" in capsys.readouterr().out
 
 
+def test_text_after_nulls_of_no_type(tmp_path):
+    rng = np.random.default_rng(8)
+    whole = pd.DataFrame({"t": rng.choice(["u", "v", "w"], 300), "a": rng.normal(size=300), "y": rng.normal(size=300)})
+    whole.loc[whole.index < 100, "t"] = None
+    parts = [pa.Table.from_pandas(whole.iloc[rows], preserve_index=False) for rows in (slice(0, 100), slice(100, 300))]
+    parts[0] = parts[0].set_column(0, "t", pa.nulls(100))
+    for k, part in enumerate(parts):
+        parquet.write_table(part, tmp_path / f"{k}.parquet")
+    wanted = sw.Dataset(whole[["t", "a"]], whole.y)
+    for ds in (
+        sw.Dataset.from_parquet(tmp_path / "*.parquet", "y"),
+        sw.Dataset.from_batches(parts, "y"),
+        sw.Dataset.from_batches(iter(parts), "y"),
+    ):
+        assert_same(ds, wanted)
+        assert model(ds) == model(wanted)
+    wide = [pd.DataFrame({0: [1.0]}), pd.DataFrame({0: [1.0], 1: ["a"]})]
+    with pytest.raises(InputError, match="batch 2: X has "):
+        sw.Dataset.from_batches(wide)
+
+
+def test_y_and_weights_that_come_late():
+    X, one = np.ones((5, 2)), np.ones(5)
+    for pieces, name in (([(X, None), (X, one)], "y"), ([(X, one), (X, one, one)], "sample_weight")):
+        with pytest.raises(InputError, match=f"batch 2: {name} comes with these rows, but did not with the 5 before"):
+            sw.Dataset.from_batches(pieces)
+
+
 def test_damaged_files(tmp_path):
     frame = pd.DataFrame({"a": np.arange(3_000.0), "y": 1.0})
     frame.to_parquet(tmp_path / "a.parquet", compression=None)

@@ -34,6 +34,7 @@ from stagewise.data.cache import (
 )
 from stagewise.data.categories import MOST_CODES, Levels, pooled
 from stagewise.data.dataset import bin_table
+from stagewise.data.frame import by_dtype, open_frame
 from stagewise.data.labels import Labels, Vector
 from stagewise.data.leveltables import LevelCounts
 from stagewise.data.memory import give_back
@@ -210,14 +211,25 @@ def _read(batch: Batch, like: Schema | None, categorical: Any = None) -> Table:
 
 
 def _look(source: Source, plan: Plan) -> _Looked:
-    """One look at all batches."""
+    """One look at all batches, and another one where it turns out late that a column holds text."""
+    categorical = plan.categorical
+    while True:
+        try:
+            return _look_once(source, plan, categorical)
+        except _LateTextError as found:
+            categorical = found.categorical
+
+
+def _look_once(source: Source, plan: Plan, categorical: Any) -> _Looked:
     y, weights, survey = Vector("y"), Vector("sample_weight"), None
     known = None if plan.like is None else plan.like.whole_schema
-    schema, categorical = known, plan.categorical
+    schema, by_type = known, isinstance(plan.categorical, str)
     levels: dict[int, LevelCounts] = {}
     n, seal = 0, 0
     with row_bar(plan.verbose, "looking", source.n_rows) as bar:
         for batch in source.batches():
+            if survey is not None and by_type:
+                _check_late_text(batch, survey, levels)
             table = _read(batch, known, categorical)
             if n == 0:
                 has_y, has_weight = batch.y is not None, batch.weight is not None
@@ -226,8 +238,11 @@ def _look(source: Source, plan: Plan) -> _Looked:
                     survey = Survey(table.n_columns, plan.max_bins, table.schema.coded)
                     levels = {j: LevelCounts(schema.label(j)) for j in categorical}
             assert schema is not None
-            schema.check_names(table.names, table.n_columns, "the first batch")
             with within(batch.where):
+                schema.check_names(table.names, table.n_columns, "the first batch")
+                for name, came, here in (("y", has_y, batch.y), ("sample_weight", has_weight, batch.weight)):
+                    if here is not None and not came:
+                        raise InputError(f"{name} comes with these rows, but did not with the {n:,} before them.")
                 if has_y:
                     y.add(batch.y, table.n_rows)
                 weight = weights.add(batch.weight, table.n_rows) if has_weight else None
@@ -252,6 +267,22 @@ def _look(source: Source, plan: Plan) -> _Looked:
     if plan.like is not None:
         schema, crowds = plan.like.schema, {j: own.levels for j, own in plan.like.crowds.items()}
     return _Looked(schema, reading, n, target, weight, found, seal, crowds)
+
+
+class _LateTextError(Exception):
+    """A column had nothing but nulls, of no type, up to a batch in which it holds text or categories."""
+
+    def __init__(self, categorical: list[int]) -> None:
+        super().__init__()
+        self.categorical = categorical
+
+
+def _check_late_text(batch: Batch, survey: Survey, levels: dict[int, LevelCounts]) -> None:
+    """Raise _LateTextError where a batch says by its types that more columns are categories than those of `levels`."""
+    if (frame := open_frame(batch.X)) is not None:
+        late = by_dtype(frame) - set(levels)
+        if late and all(survey.is_empty(j) for j in late):
+            raise _LateTextError(sorted({*levels, *late}))
 
 
 def _leveled(schema: Schema, counted: dict[int, LevelCounts]) -> tuple[Schema, Schema, dict[int, Levels]]:
