@@ -479,6 +479,15 @@ def test_text_after_nulls_of_no_type(tmp_path):
         sw.Dataset.from_batches(wide)
 
 
+def test_csv_like_a_dataset_whose_text_looks_like_numbers(tmp_path):
+    train = pd.DataFrame({"zip": ["01", "1", "x", "2"] * 50, "y": np.arange(200.0)})
+    train.to_csv(tmp_path / "train.csv", index=False)
+    (tmp_path / "test.csv").write_text("zip,y\n01,1\n1,2\n")
+    ds = sw.Dataset.from_csv(tmp_path / "train.csv", "y", categorical_features=["zip"])
+    held_out = sw.Dataset.from_csv(tmp_path / "test.csv", "y", like=ds)
+    assert_same(held_out, sw.Dataset(train[["zip"]].iloc[:2], like=ds))
+
+
 def test_y_and_weights_that_come_late():
     X, one = np.ones((5, 2)), np.ones(5)
     for pieces, name in (([(X, None), (X, one)], "y"), ([(X, one), (X, one, one)], "sample_weight")):

@@ -151,3 +151,12 @@ def test_columns_that_cannot_be_kept(frame, model, tmp_path):
     with pytest.raises(ParameterError, match="names a column twice"):
         sw.predict_batches(model, [first], tmp_path / "p.csv", keep=["id", "id"])
     assert list(tmp_path.iterdir()) == []
+
+
+def test_text_that_looks_like_numbers(frame, tmp_path):
+    X = frame[["city", "a"]].assign(city=frame.city.map({"x": "01", "y": "1", "z": "2"}))
+    model = sw.GradientBoostingRegressor(**SMALL).fit(X, frame.y)
+    X.assign(id=1).to_csv(tmp_path / "new.csv", index=False)
+    np.testing.assert_array_equal(
+        np.concatenate(list(sw.predict_batches(model, tmp_path / "new.csv", keep=["id"]))), model.predict(X)
+    )

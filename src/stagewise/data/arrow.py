@@ -125,12 +125,13 @@ class ParquetFiles:
 
 class CsvFiles:
     """CSV files, one after the other. A first look through all of them finds a type for every column that fits every
-    cell: whole numbers, else numbers, else text. Empty cells, NA, NaN, null and the like are missing."""
+    cell: whole numbers, else numbers, else text; or text, where roles say so: there 01 stays 01. Empty cells, NA, NaN,
+    null and the like are missing."""
 
     def __init__(self, files: tuple[Path, ...], roles: Roles) -> None:
         self._arrow = pyarrow("reading CSV files")
         self.files, self.roles, self.n_rows = files, roles, 0
-        self._types: dict[str, Any] = {}
+        self._types: dict[str, Any] = dict.fromkeys(roles.texts, self._arrow.string())
         self._unknown: set[str] = set()  # columns that had nothing but missing values at first
         for path in files:
             while True:

@@ -88,6 +88,7 @@ class Roles:
     weight: str | None = None
     columns: tuple[str, ...] | None = None
     ignore: tuple[str, ...] = ()
+    texts: frozenset[str] = frozenset()  # columns that hold text, where a file could be read otherwise
     _kinds: dict[str, tuple[str, str]] = field(default_factory=dict)  # name -> (kind, where it was seen first)
     _first: tuple[str, ...] | None = None  # all columns of the first frame that are not ignored
 

@@ -62,6 +62,12 @@ class Schema:
         own = self.levels or (None,) * self.n_columns
         return np.array([levels is not None and not levels.by_target for levels in own], np.bool_)
 
+    @property
+    def texts(self) -> frozenset[str]:
+        """The names of the columns whose levels are text."""
+        own = zip(self.names or (), self.levels, strict=False)
+        return frozenset(name for name, levels in own if levels is not None and levels.is_text)
+
     def numbered(self) -> Schema:
         """The same with level numbers in columns of target statistics."""
         levels = tuple(own.numbered() if own is not None and own.by_target else own for own in self.levels)

@@ -15,6 +15,7 @@ from stagewise.data.arrow import CsvFiles, ParquetFiles, find_files
 from stagewise.data.batches import FrameBatches, Roles, Source, arrow_table, has_names, pyarrow, within
 from stagewise.data.frame import open_frame
 from stagewise.data.progress import row_bar
+from stagewise.data.table import Schema
 from stagewise.errors import InputError, InputTypeError, ParameterError
 from stagewise.params import check_choice
 from stagewise.storage.disk import replacing
@@ -67,7 +68,7 @@ def predict_batches(
         raise ParameterError(f"keep={keep!r} must be a list of column names.")
     if len(set(keep)) < len(keep):
         raise ParameterError(f"keep={list(keep)!r} names a column twice.")
-    batches = _predicted(model, _open(source, model.model_.schema.names, tuple(keep)), method, tuple(keep), verbose)
+    batches = _predicted(model, _open(source, model.model_.schema, tuple(keep)), method, tuple(keep), verbose)
     if out is None:
         return (values for _, _, values in batches)
     path = Path(out)
@@ -76,9 +77,11 @@ def predict_batches(
     return _write(path, batches, _names(model, method, tuple(keep)))
 
 
-def _open(source: Any, names: tuple[str, ...] | None, keep: tuple[str, ...]) -> Source:
+def _open(source: Any, schema: Schema, keep: tuple[str, ...]) -> Source:
     """The source of batches whose columns are those of the model, and those to keep."""
-    roles = Roles(columns=None if names is None else tuple(dict.fromkeys((*names, *keep))))
+    names = schema.names
+    columns = None if names is None else tuple(dict.fromkeys((*names, *keep)))
+    roles = Roles(columns=columns, texts=schema.texts)
     paths = [source] if isinstance(source, str | os.PathLike) else source
     if isinstance(paths, list | tuple) and paths and all(isinstance(own, str | os.PathLike) for own in paths):
         csv = [_is_csv(own) for own in paths]
