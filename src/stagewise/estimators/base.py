@@ -288,7 +288,8 @@ class BaseGradientBoosting(TableEstimator):
                 raise ParameterError(
                     'category_encoding="target" needs one output; with more than two classes use "auto" or "sets".'
                 )
-            chosen = np.flatnonzero(dataset.schema.in_sets & (dataset.bins.n_bins > tree.max_onehot)).tolist()
+            if dataset.schema.levels:  # a table without categories may be bundled, and then has fewer bins than columns
+                chosen = np.flatnonzero(dataset.schema.in_sets & (dataset.bins.n_bins > tree.max_onehot)).tolist()
         elif self.category_encoding == "auto" and loss.n_outputs == 1:
             chosen = dataset.crowds
         return {j: dataset.crowd(j) for j in chosen}
