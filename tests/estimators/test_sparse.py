@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 import stagewise as sw
 from stagewise.data import binning, bundling
-from stagewise.errors import InputError
+from stagewise.errors import InputError, ParameterError
 from stagewise.io.format import dumps
 
 GROWTH = ("leafwise", "levelwise", "symmetric")
@@ -221,5 +221,7 @@ def test_zeros_mean_the_same_wherever_a_model_goes():
         first.predict(values)
     with pytest.raises(InputError, match="zeros are missing for the model"):
         sw.GradientBoostingRegressor().fit(values, init_model=first)
+    with pytest.raises(ParameterError, match="contradicts like"):
+        sw.Dataset(X, like=values, zeros="missing")
     with pytest.raises(InputError, match="zeros are values for the training data"):
         sw.GradientBoostingRegressor().fit(values, eval_set=data)
