@@ -85,3 +85,11 @@ def test_one_table_is_no_batches():
     for table in (X, pd.DataFrame(X), pd.DataFrame(X, columns=["a", "b"])):
         with pytest.raises(InputTypeError, match="is one table; give batches: a list"):
             sw.Dataset.from_batches(table)
+
+
+@pytest.mark.parametrize("options", [{"columns": ["a"]}, {"ignore": ["a"]}])
+def test_names_of_columns_need_names(options):
+    X = cells()
+    for piece in (X, (X, X[:, 0]), (pd.DataFrame(X), X[:, 0])):
+        with pytest.raises(InputTypeError, match=f"without names of columns, which {next(iter(options))}"):
+            sw.Dataset.from_batches([piece], **options)

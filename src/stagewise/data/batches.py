@@ -181,12 +181,15 @@ class FrameBatches:
 
     n_rows: int | None = None
 
-    def __init__(self, source: Callable[[], Iterable[Any]] | Iterable[Any], roles: Roles) -> None:
+    def __init__(
+        self, source: Callable[[], Iterable[Any]] | Iterable[Any], roles: Roles, named: tuple[str, ...] = ()
+    ) -> None:
+        """named: the options that name columns, which batches without names cannot have."""
         # not of an iterator, which a look could use up
         one = not callable(source) and not isinstance(source, Iterator) and open_native(source, "X") is not None
         if one or (isinstance(source, np.ndarray) and source.ndim < 3):
             raise InputTypeError(f"{type(source).__name__} is one table; give batches: a list, for example [table].")
-        self.roles = roles
+        self.roles, self._named = roles, named
         self._again: Callable[[], Iterable[Any]] = source if callable(source) else lambda: source
 
     def batches(self, only: tuple[str, ...] | None = None) -> Iterator[Batch]:
@@ -207,6 +210,7 @@ class FrameBatches:
                         f"{where} is {type(piece).__name__}, which has no columns by name for target and "
                         "sample_weight; give tuples (X, y) or (X, y, weight)."
                     )
+                self._check_named(piece, where)
                 if not _is_empty(piece):
                     yield Batch(piece, None, None, where)
                 continue
@@ -224,7 +228,16 @@ class FrameBatches:
         if frame is not None:
             self.roles.learn(frame, where)
             X = frame.select(*(self.roles.features if only is None else only)).to_native()
+        else:
+            self._check_named(X, where)
         return Batch(X, y, weight, where)
+
+    def _check_named(self, X: Any, where: str) -> None:
+        if self._named:
+            raise InputTypeError(
+                f"{where} is {type(X).__name__} without names of columns, which {' and '.join(self._named)} needs; "
+                "give frames, or the columns that are wanted."
+            )
 
     @staticmethod
     def _frame(piece: Any, where: str) -> Frame | None:

@@ -130,7 +130,8 @@ def from_pieces(pieces: Any, roles: Roles, folder: Path | None, made: Made, plan
         if isinstance(pieces, Iterator):
             room = stack.enter_context(tempfile.TemporaryDirectory(prefix="stagewise-", dir=_beside(folder)))
             pieces = stack.enter_context(spooled(pieces, Path(room)))
-        source = FrameBatches(pieces, roles)
+        named = (("columns", roles.columns is not None), ("ignore", bool(roles.ignore)))
+        source = FrameBatches(pieces, roles, tuple(name for name, given in named if given))
         if folder is None:
             return build_parts(source, plan)
         return cached_parts(lambda: source, folder, lambda: made, plan, rebuild=True)
