@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -102,6 +103,22 @@ def test_a_category_table_of_other_things():
     assert [own and own.values.tolist() for own in table.levels] == [["(0, 2]", "(2, 5]", "(5, 10]"], [1.0, 3.0], None]
 
 
+def test_decimals_are_numbers():
+    arrow = pa.table({"c": pa.array([Decimal("1.5"), Decimal("2.0"), None])})
+    objects = pd.DataFrame({"c": [Decimal("1.5"), Decimal("2.0"), None]})
+    for frame in (arrow, objects, pd.DataFrame({"c": [1.5, 2.0, np.nan]})):
+        table = read_table(frame, categorical=["c"])
+        assert table.levels[0] is not None
+        assert table.levels[0].values.tolist() == [1.5, 2.0]
+
+
+def test_chunks_whose_dictionaries_hold_a_null():
+    entries = pa.array(["b", None, "a"])
+    chunks = [pa.DictionaryArray.from_arrays(pa.array(own), entries[k:]) for k, own in ((0, [0, 1, 2]), (1, [1, 0]))]
+    table = read_table(pa.table({"c": pa.chunked_array(chunks)}), categorical="from_dtype")
+    np.testing.assert_array_equal(table.column(0), [1.0, np.nan, 0.0, 0.0, np.nan])
+
+
 def test_text_where_training_had_numbers_and_the_other_way_round():
     words = read(pd.DataFrame({"c": ["1", "2"], "x": 1.0})).schema
     digits = read(pd.DataFrame({"c": [1, 2], "x": 1.0}), ["c"]).schema
@@ -166,6 +183,15 @@ def test_nothing_but_missing_values_and_one_level(dtype):
 
 
 # --- many levels -----------------------------------------------------------------------------------------------------
+
+
+def test_missing_values_of_any_type_and_columns_without_levels():
+    schema = read_table(pd.DataFrame({"c": ["a", "b"]}), categorical="from_dtype").schema
+    for missing in (pd.to_datetime([None]), pd.array([None], "timedelta64[s]"), [np.nan], pd.array([None], "Int64")):
+        assert np.isnan(read_table(pd.DataFrame({"c": missing}), like=schema).column(0)).all()
+    schema = read_table(pd.DataFrame({"c": pd.array([None], "string")}), categorical="from_dtype").schema
+    for new in (["a"], [1.0]):  # nothing was seen in training: neither text nor numbers
+        assert np.isnan(read_table(pd.DataFrame({"c": new}), like=schema).column(0)).all()
 
 
 def test_the_rarest_levels_share_a_code():

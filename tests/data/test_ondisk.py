@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import pickle
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -125,6 +126,24 @@ def test_labels(labels):
     )
 
 
+def test_numbers_as_objects(tmp_path):
+    X = pd.DataFrame({"a": np.random.default_rng(4).normal(size=300)})
+    price = pd.Series([Decimal(round(100.0 * own)) / 100 for own in X.a + 5.0])
+    X.assign(price=price).to_parquet(tmp_path / "prices.parquet")
+    wanted = model(sw.Dataset(X, price.astype(float), price.astype(float)))
+    for y in (price, price.astype(float).astype(object)):
+        sw.Dataset(X, y, price).save(tmp_path / "saved")
+        assert model(sw.Dataset.load(tmp_path / "saved")) == wanted
+    ds = sw.Dataset.from_parquet(tmp_path / "prices.parquet", "price")
+    assert ds.y.tolist() == price.astype(float).tolist()
+    assert sw.Dataset.from_batches([X.assign(w=price)], sample_weight="w").sample_weight.tolist() == ds.y.tolist()
+    for labels in (price > 5, (price > 5).astype(int)):  # booleans stay booleans, integers stay integers
+        ds = sw.Dataset.from_batches([(X, labels.astype(object))])
+        assert ds.y.dtype == labels.dtype
+    with pytest.raises(InputError, match="Input y contains NaN"):
+        sw.Dataset.from_batches([(X, np.array([*price[:-1], None], object))])
+
+
 def test_a_validation_sample_on_disk(table, files, tmp_path):
     train = sw.Dataset.from_parquet(files, "y", ignore=["w"])
     held_out = sw.Dataset.from_parquet(f"{tmp_path}/part-002.parquet", "y", ignore=["w"], like=train)
@@ -243,6 +262,9 @@ def test_a_range_of_rows(table, tmp_path):
     assert sw.GradientBoostingRegressor(**SMALL).fit(part).n_estimators_ == 4
     with pytest.raises(InputError, match="rows="):
         sw.Dataset.load(tmp_path / "ds", rows=(5, N + 1))
+    for rows in (5, (1, 2, 3), (1.5, 3), "ab"):
+        with pytest.raises(InputError, match=r"must be \(first, stop\)"):
+            sw.Dataset.load(tmp_path / "ds", rows=rows)
 
 
 def test_a_pickled_dataset_is_the_same(files):
@@ -434,3 +456,65 @@ def test_a_source_that_gives_other_rows_the_second_time():
 def test_a_progress_bar(files, capsys):
     sw.Dataset.from_parquet(files, "y", verbose=1)
     assert "3,000 rows" in capsys.readouterr().out
+
+
+def test_text_after_nulls_of_no_type(tmp_path):
+    rng = np.random.default_rng(8)
+    whole = pd.DataFrame({"t": rng.choice(["u", "v", "w"], 300), "a": rng.normal(size=300), "y": rng.normal(size=300)})
+    whole.loc[whole.index < 100, "t"] = None
+    parts = [pa.Table.from_pandas(whole.iloc[rows], preserve_index=False) for rows in (slice(0, 100), slice(100, 300))]
+    parts[0] = parts[0].set_column(0, "t", pa.nulls(100))
+    for k, part in enumerate(parts):
+        parquet.write_table(part, tmp_path / f"{k}.parquet")
+    wanted = sw.Dataset(whole[["t", "a"]], whole.y)
+    for ds in (
+        sw.Dataset.from_parquet(tmp_path / "*.parquet", "y"),
+        sw.Dataset.from_batches(parts, "y"),
+        sw.Dataset.from_batches(iter(parts), "y"),
+    ):
+        assert_same(ds, wanted)
+        assert model(ds) == model(wanted)
+    wide = [pd.DataFrame({0: [1.0]}), pd.DataFrame({0: [1.0], 1: ["a"]})]
+    with pytest.raises(InputError, match="batch 2: X has "):
+        sw.Dataset.from_batches(wide)
+
+
+def test_csv_like_a_dataset_whose_text_looks_like_numbers(tmp_path):
+    train = pd.DataFrame({"zip": ["01", "1", "x", "2"] * 50, "y": np.arange(200.0)})
+    train.to_csv(tmp_path / "train.csv", index=False)
+    (tmp_path / "test.csv").write_text("zip,y\n01,1\n1,2\n")
+    ds = sw.Dataset.from_csv(tmp_path / "train.csv", "y", categorical_features=["zip"])
+    held_out = sw.Dataset.from_csv(tmp_path / "test.csv", "y", like=ds)
+    assert_same(held_out, sw.Dataset(train[["zip"]].iloc[:2], like=ds))
+
+
+def test_y_and_weights_that_come_late():
+    X, one = np.ones((5, 2)), np.ones(5)
+    for pieces, name in (([(X, None), (X, one)], "y"), ([(X, one), (X, one, one)], "sample_weight")):
+        with pytest.raises(InputError, match=f"batch 2: {name} comes with these rows, but did not with the 5 before"):
+            sw.Dataset.from_batches(pieces)
+
+
+def test_damaged_files(tmp_path):
+    frame = pd.DataFrame({"a": np.arange(3_000.0), "y": 1.0})
+    frame.to_parquet(tmp_path / "a.parquet", compression=None)
+    data = bytearray((tmp_path / "a.parquet").read_bytes())
+    data[4:40] = b"\xff" * 36  # the header of the first page
+    (tmp_path / "a.parquet").write_bytes(data)
+    with pytest.raises(InputError, match=r"a\.parquet cannot be read: "):
+        sw.Dataset.from_parquet(tmp_path / "a.parquet", "y")
+    frame.to_csv(tmp_path / "a.csv.gz", index=False)
+    (tmp_path / "a.csv.gz").write_bytes((tmp_path / "a.csv.gz").read_bytes()[:-500])
+    with pytest.raises(InputError, match=r"a\.csv\.gz cannot be read: "):
+        sw.Dataset.from_csv(tmp_path / "a.csv.gz", "y")
+
+
+def test_packed_csv_and_other_encodings(tmp_path):
+    whole = pd.DataFrame({"a": [1.0, 2.0, 3.5, 4.0] * 50, "y": np.arange(200.0)})
+    whole.iloc[:2].astype(int).to_csv(tmp_path / "1.csv.gz", index=False)
+    whole.iloc[2:].to_csv(tmp_path / "2.csv.gz", index=False)  # where a type must be widened
+    assert_same(sw.Dataset.from_csv(tmp_path / "*.csv.gz", "y"), sw.Dataset(whole[["a"]], whole.y))
+    (tmp_path / "latin.csv").write_bytes("a,y\nZ\xfcrich,1\n".encode("latin1"))
+    with pytest.raises(InputError, match="column 'a' holds text that is not UTF-8; convert"):
+        sw.Dataset.from_csv(tmp_path / "latin.csv", "y")
+    assert sw.Dataset.from_csv(tmp_path / "latin.csv", ignore=["a"]).n_rows == 1

@@ -468,6 +468,13 @@ def test_decimals(library):
     np.testing.assert_array_equal(cells(table), [[1.25], [np.nan], [-3.5]])
 
 
+def test_decimals_are_the_nearest_floats():
+    cells = [Decimal(k) / 100 for k in range(-500, 500)]
+    data = pa.table({"a": pa.array(cells, pa.decimal128(20, 2))})
+    for frame in (data, pl.from_arrow(data), data.to_pandas(types_mapper=pd.ArrowDtype), data.to_pandas()):
+        assert read_table(frame).column(0).tolist() == [float(own) for own in cells]
+
+
 def test_wide_decimals_and_integers():
     table = read_table(pa.table({"a": pa.array([Decimal("1.5"), None], pa.decimal256(60, 2))}))
     np.testing.assert_array_equal(cells(table), [[1.5], [np.nan]])

@@ -272,3 +272,9 @@ def test_text_of_many_levels_helps_by_its_means():
         for encoding in ("auto", "sets")
     }
     assert errors["auto"] < errors["sets"] < np.var(z)
+
+
+def test_target_statistics_of_a_bundled_table_without_categories():
+    X, y = np.eye(6)[np.arange(300) % 6], np.arange(300.0) % 6
+    assert len(Dataset(X).bins.n_bins) < 6
+    np.testing.assert_array_equal(small(category_encoding="target").fit(X, y).predict(X), small().fit(X, y).predict(X))

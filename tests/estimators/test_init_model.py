@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import stagewise as sw
@@ -64,6 +65,19 @@ def test_what_cannot_be_gone_on_from():
         sw.GradientBoostingRegressor().fit(sw.Dataset(X + 0.01, y), init_model=first)
     with pytest.raises(ParameterError, match="another loss"):
         sw.GradientBoostingClassifier().fit(X, y > 0, init_model=first)
+
+
+def test_columns_keep_their_names():
+    _, X, y = fitted("squared_error")
+    frame = pd.DataFrame(X, columns=list("abcde"))
+    first = sw.GradientBoostingRegressor(n_estimators=2, warm_start=True).fit(frame, y)
+    turned = frame[list("edcba")]
+    with pytest.raises(InputError, match="same order as they were in fit"):
+        sw.GradientBoostingRegressor().fit(turned, y, init_model=first)
+    with pytest.raises(InputError, match="same order as they were in fit"):
+        first.set_params(n_estimators=4).fit(turned, y)
+    with pytest.warns(UserWarning, match="X does not have valid feature names"):
+        sw.GradientBoostingRegressor(n_estimators=2).fit(X, y, init_model=first)
 
 
 def shifted(seed: int, slope: float) -> tuple[np.ndarray, np.ndarray]:

@@ -10,7 +10,8 @@ import scipy.sparse as sp
 
 import stagewise as sw
 from stagewise.data import binning, bundling
-from stagewise.errors import InputError
+from stagewise.errors import InputError, ParameterError
+from stagewise.io.format import dumps
 
 GROWTH = ("leafwise", "levelwise", "symmetric")
 
@@ -205,3 +206,22 @@ def test_the_width_must_fit():
     model = sw.GradientBoostingRegressor(n_estimators=2).fit(X, target(X, 9))
     with pytest.raises(InputError, match=r"74 features.*expecting 75 features"):
         model.predict(X[:, :-1])
+
+
+def test_zeros_mean_the_same_wherever_a_model_goes():
+    rng = np.random.default_rng(6)
+    X = rng.integers(0, 4, (300, 3)).astype(float)
+    y = np.where(X[:, 0] == 0.0, 5.0, X[:, 0]) + 0.1 * rng.normal(size=300)
+    data, values = sw.Dataset(X, y, zeros="missing"), sw.Dataset(X, y)
+    first = sw.GradientBoostingRegressor(n_estimators=3).fit(data)
+    both = dumps(sw.GradientBoostingRegressor(n_estimators=3).fit(data, init_model=first))
+    for own in (X, sp.csr_array(X)):
+        assert dumps(sw.GradientBoostingRegressor(n_estimators=3).fit(own, y, init_model=first)) == both
+    with pytest.raises(InputError, match='zeros are missing for the model, but the Dataset was made with zeros="val'):
+        first.predict(values)
+    with pytest.raises(InputError, match="zeros are missing for the model"):
+        sw.GradientBoostingRegressor().fit(values, init_model=first)
+    with pytest.raises(ParameterError, match="contradicts like"):
+        sw.Dataset(X, like=values, zeros="missing")
+    with pytest.raises(InputError, match="zeros are values for the training data"):
+        sw.GradientBoostingRegressor().fit(values, eval_set=data)

@@ -154,6 +154,18 @@ def test_missing_values_are_a_place_of_their_own(table, fitted):
 # --- grids -----------------------------------------------------------------------------------------------------------
 
 
+def test_zeros_of_a_grid_mean_what_they_do_in_training():
+    X = np.random.default_rng(3).integers(0, 4, (400, 2)).astype(float)
+    y = np.where(X[:, 0] == 0.0, 9.0, X[:, 0])
+    model = sw.GradientBoostingRegressor(n_estimators=5).fit(sw.Dataset(X, y, zeros="missing"))
+    grid = [0.0, 1.0, 3.0]
+    result = partial_dependence(model, [0], grid=grid, X=X, method="brute")
+    wanted = [model.predict(np.column_stack([np.full(400, own), X[:, 1]])).mean() for own in grid]
+    np.testing.assert_allclose(result.values[0], wanted)
+    traversal = partial_dependence(model, [0], grid=grid).values[0]
+    assert traversal[0] == partial_dependence(model, [0], grid=[np.nan]).values[0][0]
+
+
 def test_grids_come_from_the_training_data(table, fitted):
     X, _ = table
     np.testing.assert_array_equal(partial_dependence(fitted, "sex").grid[0], np.unique(X["sex"]))

@@ -108,3 +108,55 @@ def test_what_is_wrong_is_said(model, frame, files):
     renamed = pa.table({"a": [1.0], "city": ["x"], "prediction": [1.0]})
     with pytest.raises(ParameterError, match="rename it"):
         sw.predict_batches(model, [renamed], files / "p.csv", keep=["prediction"])
+
+
+@pytest.mark.parametrize("ending", ["parquet", "csv"])
+def test_the_index_of_pandas_is_no_column(frame, model, tmp_path, ending):
+    shuffled = frame.sample(frac=1.0, random_state=0)
+    out = tmp_path / f"p.{ending}"
+    sw.predict_batches(model, [shuffled.iloc[:500], shuffled.iloc[500:]], out, keep=["id"])
+    table = parquet.read_table(out) if ending == "parquet" else csv.read_csv(out)
+    assert table.column_names == ["id", "prediction"]
+    assert table["id"].to_pylist() == shuffled.id.tolist()
+    assert table["prediction"].to_pylist() == model.predict(shuffled[["city", "a"]]).tolist()
+
+
+def test_batches_without_names_or_rows(frame):
+    X = frame[["a", "id"]].to_numpy()
+    model = sw.GradientBoostingRegressor(**SMALL).fit(X, frame.y)
+    batches = [pd.DataFrame(X[:500]), X[:0], pd.DataFrame(X[500:])]
+    np.testing.assert_array_equal(np.concatenate(list(sw.predict_batches(model, batches))), model.predict(X))
+    with pytest.raises(InputError, match="batch 1 has no names, so keep"):
+        list(sw.predict_batches(model, batches, keep=["id"]))
+    with pytest.raises(InputTypeError, match="DataFrame is one table; give batches"):
+        list(sw.predict_batches(model, batches[0]))
+
+
+def test_names_of_csv_files(frame, model, tmp_path):
+    (tmp_path / "folder").mkdir()
+    wanted = model.predict(frame[["city", "a"]])
+    for name in ("a.csv.gz", "a.CSV", "folder/a.csv"):
+        frame.to_csv(tmp_path / name, index=False)
+        path = tmp_path / "folder" if name.startswith("folder") else tmp_path / name
+        assert np.concatenate(list(sw.predict_batches(model, path))).tolist() == wanted.tolist()
+
+
+def test_columns_that_cannot_be_kept(frame, model, tmp_path):
+    first, second = frame.iloc[:500], frame.iloc[500:]
+    with pytest.raises(InputError, match=r"batch 2: the columns to keep cannot be written to p\.parquet"):
+        sw.predict_batches(model, [first, second.assign(id=0.5)], tmp_path / "p.parquet", keep=["id"])
+    listed = pa.Table.from_pandas(frame).append_column("list", pa.array([[1]] * len(frame)))
+    with pytest.raises(InputError, match=r"batch 1: the columns to keep cannot be written to p\.csv"):
+        sw.predict_batches(model, [listed], tmp_path / "p.csv", keep=["list"])
+    with pytest.raises(ParameterError, match="names a column twice"):
+        sw.predict_batches(model, [first], tmp_path / "p.csv", keep=["id", "id"])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_text_that_looks_like_numbers(frame, tmp_path):
+    X = frame[["city", "a"]].assign(city=frame.city.map({"x": "01", "y": "1", "z": "2"}))
+    model = sw.GradientBoostingRegressor(**SMALL).fit(X, frame.y)
+    X.assign(id=1).to_csv(tmp_path / "new.csv", index=False)
+    np.testing.assert_array_equal(
+        np.concatenate(list(sw.predict_batches(model, tmp_path / "new.csv", keep=["id"]))), model.predict(X)
+    )

@@ -356,3 +356,13 @@ def test_xgboost_there_and_back(tmp_path, name):
     rows = probe_rows(trees(ours), 5, np.float32, infinite=False)
     np.testing.assert_array_equal(again.apply(rows), ours.apply(rows))
     np.testing.assert_allclose(again.model_.raw(rows), ours.model_.raw(rows), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", EXPORTS)
+def test_zeros_that_are_missing_are_warned_of(kind, tmp_path):
+    X = np.random.default_rng(0).integers(0, 4, (300, 2)).astype(float)
+    y = np.where(X[:, 0] == 0.0, 9.0, X[:, 0])
+    model = sw.GradientBoostingRegressor(n_estimators=3).fit(sw.Dataset(X, y, zeros="missing"))
+    with pytest.warns(UserWarning, match="zeros are missing values for this model, but not for .*: pass NaN"):
+        EXPORTS[kind](model, tmp_path / f"m.{ENDING[kind]}")
+    assert np.isnan(sw.export_input(model, X)[X == 0.0]).all()

@@ -54,6 +54,7 @@ def binned_stages(
     if model.schema.n_columns != dataset.n_columns:
         raise InputError(f"X has {dataset.n_columns} columns, but the model was trained on {model.schema.n_columns}.")
     model.schema.check_names(dataset.names, dataset.n_columns, "the model")
+    model.schema.check_zeros(dataset.schema, "the model")
     coded = dataset.following(model.schema, model.cuts, n_threads, ordered)
     if coded is None:
         raise InputError(

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -68,7 +69,9 @@ def _reading(path: Path) -> Iterator[None]:
     arrow = pyarrow("reading Parquet and CSV files")
     try:
         yield
-    except arrow.ArrowException as error:
+    except (arrow.ArrowException, OSError) as error:  # damaged pages are an OSError, which has no number then
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
         raise InputError(f"{path} cannot be read: {str(error).splitlines()[0]}") from error
 
 
@@ -122,12 +125,13 @@ class ParquetFiles:
 
 class CsvFiles:
     """CSV files, one after the other. A first look through all of them finds a type for every column that fits every
-    cell: whole numbers, else numbers, else text. Empty cells, NA, NaN, null and the like are missing."""
+    cell: whole numbers, else numbers, else text; or text, where roles say so: there 01 stays 01. Empty cells, NA, NaN,
+    null and the like are missing."""
 
     def __init__(self, files: tuple[Path, ...], roles: Roles) -> None:
         self._arrow = pyarrow("reading CSV files")
         self.files, self.roles, self.n_rows = files, roles, 0
-        self._types: dict[str, Any] = {}
+        self._types: dict[str, Any] = dict.fromkeys(roles.texts, self._arrow.string())
         self._unknown: set[str] = set()  # columns that had nothing but missing values at first
         for path in files:
             while True:
@@ -140,6 +144,11 @@ class CsvFiles:
         for path in files:  # now that types are known
             with _reading(path), self._open(path, None) as reader:
                 roles.learn(_frame(reader.schema.empty_table()), str(path))
+        for name in roles.wanted:
+            if self._types[name] == self._arrow.binary():
+                raise InputError(
+                    f"column {name!r} holds text that is not UTF-8; convert the files, as with iconv -f latin1 -t utf8."
+                )
 
     def batches(self, only: tuple[str, ...] | None = None) -> Iterator[Batch]:
         return ahead(self._batches(only))
@@ -176,7 +185,7 @@ class CsvFiles:
             wrong = re.search(r"CSV column #(\d+): CSV conversion error[^:]*: (.*)", str(error))
             if wrong is None or names is not None:
                 raise
-            with path.open(encoding="utf-8-sig", newline="") as file:
+            with self._arrow.input_stream(path) as packed, TextIOWrapper(packed, "utf-8-sig", newline="") as file:
                 header = next(csv.reader(file))
             self._widen(header[int(wrong[1])], path, wrong[2])
             raise _WiderError from error

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -23,7 +22,7 @@ from stagewise.errors import InputError, InputTypeError, MissingExtraError, Para
 if TYPE_CHECKING:
     from stagewise.data.frame import Frame
 
-__all__ = ["Batch", "FrameBatches", "Roles", "Source", "pyarrow", "spooled", "within"]
+__all__ = ["Batch", "FrameBatches", "Roles", "Source", "arrow_table", "has_names", "pyarrow", "within"]
 
 _SHOWN = 8
 
@@ -60,6 +59,18 @@ def pyarrow(what: str) -> Any:
     return found
 
 
+def has_names(frame: Frame) -> bool:
+    """Whether columns are known by name: pandas may number them instead, whatever narwhals' types say."""
+    return all(isinstance(name, str) for name in frame.columns)
+
+
+def arrow_table(frame: Frame) -> Any:
+    """A frame as a pyarrow table of its columns; the index of a pandas frame would become one of them."""
+    import narwhals as nw
+
+    return nw.maybe_reset_index(frame).to_arrow()
+
+
 @contextmanager
 def within(where: str) -> Iterator[None]:
     """Errors about cells say in which file or batch they are."""
@@ -77,6 +88,7 @@ class Roles:
     weight: str | None = None
     columns: tuple[str, ...] | None = None
     ignore: tuple[str, ...] = ()
+    texts: frozenset[str] = frozenset()  # columns that hold text, where a file could be read otherwise
     _kinds: dict[str, tuple[str, str]] = field(default_factory=dict)  # name -> (kind, where it was seen first)
     _first: tuple[str, ...] | None = None  # all columns of the first frame that are not ignored
 
@@ -169,8 +181,15 @@ class FrameBatches:
 
     n_rows: int | None = None
 
-    def __init__(self, source: Callable[[], Iterable[Any]] | Iterable[Any], roles: Roles) -> None:
-        self.roles = roles
+    def __init__(
+        self, source: Callable[[], Iterable[Any]] | Iterable[Any], roles: Roles, named: tuple[str, ...] = ()
+    ) -> None:
+        """named: the options that name columns, which batches without names cannot have."""
+        # not of an iterator, which a look could use up
+        one = not callable(source) and not isinstance(source, Iterator) and open_native(source, "X") is not None
+        if one or (isinstance(source, np.ndarray) and source.ndim < 3):
+            raise InputTypeError(f"{type(source).__name__} is one table; give batches: a list, for example [table].")
+        self.roles, self._named = roles, named
         self._again: Callable[[], Iterable[Any]] = source if callable(source) else lambda: source
 
     def batches(self, only: tuple[str, ...] | None = None) -> Iterator[Batch]:
@@ -180,7 +199,9 @@ class FrameBatches:
         for number, piece in enumerate(pieces, 1):
             where = f"batch {number}"
             if isinstance(piece, tuple):
-                yield self._pair(piece, where, only)
+                batch = self._pair(piece, where, only)
+                if not _is_empty(batch.X):
+                    yield batch
                 continue
             frame = self._frame(piece, where)
             if frame is None:
@@ -189,7 +210,9 @@ class FrameBatches:
                         f"{where} is {type(piece).__name__}, which has no columns by name for target and "
                         "sample_weight; give tuples (X, y) or (X, y, weight)."
                     )
-                yield Batch(piece, None, None, where)
+                self._check_named(piece, where)
+                if not _is_empty(piece):
+                    yield Batch(piece, None, None, where)
                 continue
             self.roles.learn(frame, where)
             if len(frame):
@@ -205,7 +228,16 @@ class FrameBatches:
         if frame is not None:
             self.roles.learn(frame, where)
             X = frame.select(*(self.roles.features if only is None else only)).to_native()
+        else:
+            self._check_named(X, where)
         return Batch(X, y, weight, where)
+
+    def _check_named(self, X: Any, where: str) -> None:
+        if self._named:
+            raise InputTypeError(
+                f"{where} is {type(X).__name__} without names of columns, which {' and '.join(self._named)} needs; "
+                "give frames, or the columns that are wanted."
+            )
 
     @staticmethod
     def _frame(piece: Any, where: str) -> Frame | None:
@@ -215,57 +247,10 @@ class FrameBatches:
             opened = open_native(piece, "X")
         if isinstance(opened, nw.Series):
             raise InputTypeError(f"{where} is one column; give frames, record batches, or tuples (X, y).")
-        if opened is not None and not all(isinstance(name, str) for name in opened.columns):
-            return None  # pandas without names: as an array
-        return opened
+        return None if opened is None or not has_names(opened) else opened  # pandas without names: as an array
 
 
-@contextmanager
-def spooled(pieces: Iterator[Any], folder: Path) -> Iterator[Callable[[], Iterable[Any]]]:
-    """An iterator can be read once; its pieces are kept in files and read back from there, as often as needed.
-
-    Frames go into Arrow files (which needs pyarrow), arrays into NumPy's. The files are gone when the block is left.
-    """
-    import narwhals as nw
-
-    made: list[tuple[Path, ...]] = []
-
-    def keep(value: Any, path: Path) -> Path:
-        opened = open_native(value, "X")
-        if opened is None:
-            path = path.with_suffix(".npy")
-            np.save(path, np.asarray(value), allow_pickle=False)
-            return path
-        arrow = pyarrow("keeping an iterator of frames on disk")
-        table = opened.to_arrow() if isinstance(opened, nw.DataFrame) else opened.to_frame().to_arrow()
-        path = path.with_suffix(".arrow")
-        with arrow.OSFile(str(path), "wb") as sink, arrow.ipc.new_file(sink, table.schema) as writer:
-            writer.write_table(table)
-        return path
-
-    def back(path: Path, alone: bool) -> Any:
-        if path.suffix == ".npy":
-            return np.load(path, mmap_mode="r", allow_pickle=False)
-        arrow = pyarrow("reading frames back")
-        with arrow.memory_map(str(path)) as source:
-            table = arrow.ipc.open_file(source).read_all()
-        return table if alone else table.column(0)
-
-    try:
-        for number, piece in enumerate(pieces):
-            parts = piece if isinstance(piece, tuple) else (piece,)
-            try:
-                made.append(tuple(keep(own, folder / f"{number:08d}-{k}") for k, own in enumerate(parts)))
-            except ValueError as error:  # NumPy: objects cannot be kept without pickling
-                raise InputTypeError(f"batch {number + 1} cannot be kept on disk: {error}") from error
-
-        def again() -> Iterator[Any]:
-            for paths in made:
-                values = tuple(back(path, k == 0) for k, path in enumerate(paths))
-                yield values if len(values) > 1 else values[0]
-
-        yield again
-    finally:
-        for paths in made:
-            for path in paths:
-                path.unlink(missing_ok=True)
+def _is_empty(X: Any) -> bool:
+    """Whether a table of any kind has no rows."""
+    shape = getattr(X, "shape", None)
+    return not (shape[0] if shape else len(X) if hasattr(X, "__len__") else 1)

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from stagewise.data.batches import Batch, FrameBatches, Roles, Source, spooled, within
+from stagewise.data.batches import Batch, FrameBatches, Roles, Source, within
 from stagewise.data.binning import Marginal
 from stagewise.data.cache import (
     KIND,
@@ -34,11 +34,13 @@ from stagewise.data.cache import (
 )
 from stagewise.data.categories import MOST_CODES, Levels, pooled
 from stagewise.data.dataset import bin_table
+from stagewise.data.frame import by_dtype, open_frame
 from stagewise.data.labels import Labels, Vector
 from stagewise.data.leveltables import LevelCounts
 from stagewise.data.memory import give_back
 from stagewise.data.ondisk import OnDisk
 from stagewise.data.progress import row_bar
+from stagewise.data.spool import spooled
 from stagewise.data.survey import Found, Survey, Unequal, recount, shares_of_codes, whole_weights
 from stagewise.data.table import Schema, Table, read_table
 from stagewise.data.target import check_finite, read_weights
@@ -128,7 +130,8 @@ def from_pieces(pieces: Any, roles: Roles, folder: Path | None, made: Made, plan
         if isinstance(pieces, Iterator):
             room = stack.enter_context(tempfile.TemporaryDirectory(prefix="stagewise-", dir=_beside(folder)))
             pieces = stack.enter_context(spooled(pieces, Path(room)))
-        source = FrameBatches(pieces, roles)
+        named = (("columns", roles.columns is not None), ("ignore", bool(roles.ignore)))
+        source = FrameBatches(pieces, roles, tuple(name for name, given in named if given))
         if folder is None:
             return build_parts(source, plan)
         return cached_parts(lambda: source, folder, lambda: made, plan, rebuild=True)
@@ -209,14 +212,25 @@ def _read(batch: Batch, like: Schema | None, categorical: Any = None) -> Table:
 
 
 def _look(source: Source, plan: Plan) -> _Looked:
-    """One look at all batches."""
+    """One look at all batches, and another one where it turns out late that a column holds text."""
+    categorical = plan.categorical
+    while True:
+        try:
+            return _look_once(source, plan, categorical)
+        except _LateTextError as found:
+            categorical = found.categorical
+
+
+def _look_once(source: Source, plan: Plan, categorical: Any) -> _Looked:
     y, weights, survey = Vector("y"), Vector("sample_weight"), None
     known = None if plan.like is None else plan.like.whole_schema
-    schema, categorical = known, plan.categorical
+    schema, by_type = known, isinstance(plan.categorical, str)
     levels: dict[int, LevelCounts] = {}
     n, seal = 0, 0
     with row_bar(plan.verbose, "looking", source.n_rows) as bar:
         for batch in source.batches():
+            if survey is not None and by_type:
+                _check_late_text(batch, survey, levels)
             table = _read(batch, known, categorical)
             if n == 0:
                 has_y, has_weight = batch.y is not None, batch.weight is not None
@@ -225,8 +239,11 @@ def _look(source: Source, plan: Plan) -> _Looked:
                     survey = Survey(table.n_columns, plan.max_bins, table.schema.coded)
                     levels = {j: LevelCounts(schema.label(j)) for j in categorical}
             assert schema is not None
-            schema.check_names(table.names, table.n_columns, "the first batch")
             with within(batch.where):
+                schema.check_names(table.names, table.n_columns, "the first batch")
+                for name, came, here in (("y", has_y, batch.y), ("sample_weight", has_weight, batch.weight)):
+                    if here is not None and not came:
+                        raise InputError(f"{name} comes with these rows, but did not with the {n:,} before them.")
                 if has_y:
                     y.add(batch.y, table.n_rows)
                 weight = weights.add(batch.weight, table.n_rows) if has_weight else None
@@ -251,6 +268,22 @@ def _look(source: Source, plan: Plan) -> _Looked:
     if plan.like is not None:
         schema, crowds = plan.like.schema, {j: own.levels for j, own in plan.like.crowds.items()}
     return _Looked(schema, reading, n, target, weight, found, seal, crowds)
+
+
+class _LateTextError(Exception):
+    """A column had nothing but nulls, of no type, up to a batch in which it holds text or categories."""
+
+    def __init__(self, categorical: list[int]) -> None:
+        super().__init__()
+        self.categorical = categorical
+
+
+def _check_late_text(batch: Batch, survey: Survey, levels: dict[int, LevelCounts]) -> None:
+    """Raise _LateTextError where a batch says by its types that more columns are categories than those of `levels`."""
+    if (frame := open_frame(batch.X)) is not None:
+        late = by_dtype(frame) - set(levels)
+        if late and all(survey.is_empty(j) for j in late):
+            raise _LateTextError(sorted({*levels, *late}))
 
 
 def _leveled(schema: Schema, counted: dict[int, LevelCounts]) -> tuple[Schema, Schema, dict[int, Levels]]:

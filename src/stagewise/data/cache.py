@@ -189,7 +189,8 @@ def open_parts(store: Store, rows: tuple[int, int] | None = None) -> Parts:
     y = None if values["target"] is None else map_values(store.file("target"), np.dtype(values["target"]), n)
     weight = map_values(store.file("weight"), np.dtype(np.float64), n) if values["weighted"] else None
     if rows is not None:
-        first, stop = rows
+        whole = np.shape(rows) == (2,) and np.asarray(rows).dtype.kind in "iu"
+        first, stop = rows if whole else (0, 0)
         if not 0 <= first < stop <= n:
             raise InputError(f"rows={rows} must be (first, stop) with 0 <= first < stop <= {n}.")
         by_row, by_column = by_row[first * stride : stop * stride], np.ascontiguousarray(by_column[:, first:stop])

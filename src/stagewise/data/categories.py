@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
@@ -113,7 +114,7 @@ class Levels:
             known = self._number_of if self.is_text else {}
             return np.array([*(known.get(text, self.unseen) for text in cells.table), np.nan], kind)[cells.entry]
         missing = np.isnan(cells)
-        if self.is_text and not missing.all():
+        if len(self.values) and self.is_text and not missing.all():
             raise InputError(
                 f"{name} held text as categories in training, and holds numbers now, such as "
                 f"{cells[~missing][0]:g}; pass the same text, with .astype(str) for example."
@@ -189,7 +190,7 @@ def cells_of(entries: Sequence[Any], index: npt.NDArray[Any], name: str) -> Cell
 
 
 def _is_number(cell: object) -> bool:
-    return isinstance(cell, (int, float, np.number, np.bool_)) and not isinstance(cell, np.complexfloating)
+    return isinstance(cell, (int, float, Decimal, np.number, np.bool_)) and not isinstance(cell, np.complexfloating)
 
 
 def exact_numbers(values: npt.NDArray[Any], name: str) -> npt.NDArray[np.float64]:

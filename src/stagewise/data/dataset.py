@@ -34,7 +34,7 @@ from stagewise.data.statistics import target_statistics
 from stagewise.data.table import Schema, Table, read_table
 from stagewise.data.target import read_weights, take_rows
 from stagewise.data.view import read_rows
-from stagewise.errors import InputError, InputTypeError
+from stagewise.errors import InputError, InputTypeError, ParameterError
 from stagewise.kernels.binning import aligned_bytes, bin_column, bin_matrix, interleave, row_bytes
 from stagewise.kernels.histogram import Bins
 from stagewise.kernels.partition import MISSING
@@ -78,6 +78,8 @@ class Dataset(OnDisk):
         rate = check_number("max_conflict_rate", max_conflict_rate, 0.0, 1.0, high_open=True, hint="try 0.01")
         if like is not None and not isinstance(like, Dataset):
             raise InputTypeError(f"like={type(like).__name__} must be a Dataset, or None.")
+        if like is not None and zeros_missing and not like.schema.zeros_missing:
+            raise ParameterError('zeros="missing" contradicts like: zeros are values in the other Dataset.')
         if isinstance(X, Table):
             table = X
         elif like is None:

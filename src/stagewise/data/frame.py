@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from stagewise.data.categories import Cells, cells_of, column_cells, exact_numbers
+from stagewise.data.categories import Cells, Texts, cells_of, column_cells, exact_numbers
 from stagewise.data.cells import Floats, to_floats
 from stagewise.errors import InputError, InputTypeError
 
@@ -158,7 +158,11 @@ def _column_floats(column: Column) -> Floats:
     if dtype in (nw.String, nw.Object, nw.Unknown) and column.null_count() == len(column):
         # Nothing but nulls: readers of CSV, and narwhals for pandas objects, call such a column a string.
         return np.full(len(column), np.nan)
-    if dtype in (nw.Decimal, nw.Int128, nw.UInt128):
+    if dtype == nw.Decimal:
+        # By way of text: Arrow's own cast is a unit in the last place off for every tenth number (pyarrow 26), which
+        # as a category would be another one than in any other library.
+        column = column.cast(nw.String).cast(nw.Float64)
+    elif dtype in (nw.Int128, nw.UInt128):
         column = column.cast(nw.Float64)  # NumPy has no such types
     elif dtype == nw.Boolean:
         if column.null_count() > 0:
@@ -181,6 +185,8 @@ def frame_cells(frame: Frame, j: int) -> Cells:
     name, dtype = f"column {column.name!r} of X", column.dtype
     if dtype not in (nw.String, nw.Categorical, nw.Enum):
         if dtype.is_temporal() or dtype.is_nested() or dtype == nw.Binary:
+            if column.null_count() == len(column):  # nothing but missing values may be of any type
+                return Texts(np.full(len(column), -1, np.int64), [])
             raise InputError(f"{name} ({_native_dtype(column)}) cannot be a category; make it text first.")
         if dtype.is_integer() and column.null_count() < len(column):
             # looked at before anything turns them into floats
@@ -209,7 +215,12 @@ def _arrow_cells(native: Any, name: str) -> Cells:
     """A pyarrow array of text or of a dictionary, in chunks whose dictionaries may differ."""
     if not hasattr(native.type, "value_type"):
         native = native.dictionary_encode()
-    chunks = native.unify_dictionaries().chunks if hasattr(native, "chunks") else [native]
+    if hasattr(native, "chunks") and len(native.chunks) > 1:
+        try:
+            native = native.unify_dictionaries()
+        except (ValueError, NotImplementedError):  # of dictionaries that hold a null, or entries of a rare type
+            native = native.cast(native.type.value_type).dictionary_encode().unify_dictionaries()
+    chunks = native.chunks if hasattr(native, "chunks") else [native]
     if not chunks:
         return cells_of([], np.empty(0, np.int64), name)
     index = np.concatenate([own.indices.cast("int64").fill_null(-1).to_numpy(zero_copy_only=False) for own in chunks])

@@ -48,13 +48,16 @@ class Vector:
 
     def add(self, values: Any, n_rows: int) -> np.ndarray:
         """The next piece, which must have n_rows values, none missing; it is returned as a plain array."""
-        from stagewise.data.target import read_piece
+        from stagewise.data.target import plain_numbers, read_piece
 
         piece = read_piece(values, n_rows, self.name, self.n_rows)
         text = piece.dtype.kind in "UOT"
         if text and not all(isinstance(own, str) for own in piece.tolist()):
-            kinds = ", ".join(sorted({type(own).__name__ for own in piece.tolist()}))
-            raise InputTypeError(f"{self.name} holds objects ({kinds}); it must hold numbers, or text alone.")
+            kinds = {type(own) for own in piece.tolist()}
+            if any(issubclass(kind, str) for kind in kinds):
+                names = ", ".join(sorted(kind.__name__ for kind in kinds))
+                raise InputTypeError(f"{self.name} holds objects ({names}); it must hold numbers, or text alone.")
+            piece, text = plain_numbers(piece, self.name), False
         if self.n_rows and text != bool(self._codes):
             raise InputError(f"{self.name} holds {'text' if text else 'numbers'} from row {self.n_rows} on, and "
                              f"{'numbers' if text else 'text'} before.")  # fmt: skip

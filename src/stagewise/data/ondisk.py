@@ -166,6 +166,8 @@ class OnDisk:
             "like": None if plan.like is None else digest_of(plan.like.cuts, plan.like.schema),
         }  # fmt: skip
 
+        roles = roles if plan.like is None else replace(roles, texts=plan.like.schema.texts)
+
         def made() -> Made:
             return Made(prints(files), settings)
 

@@ -89,6 +89,11 @@ class Survey:
                 x = table.column(j)
                 self._values[j] = _more_values(known, x if rows is None else x[rows], self.max_bins)
 
+    def is_empty(self, j: int) -> bool:
+        """Whether a column of numbers had nothing but missing values so far."""
+        known = self._values[j] if j < len(self._values) else None
+        return known is not None and len(known) == 0
+
     def _keep(self, table: Table, rows: np.ndarray, hashes: np.ndarray, weight: np.ndarray | None) -> None:
         own = slice(self._n, self._n + len(rows))
         self._hashes[own] = hashes

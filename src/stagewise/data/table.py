@@ -62,6 +62,12 @@ class Schema:
         own = self.levels or (None,) * self.n_columns
         return np.array([levels is not None and not levels.by_target for levels in own], np.bool_)
 
+    @property
+    def texts(self) -> frozenset[str]:
+        """The names of the columns whose levels are text."""
+        own = zip(self.names or (), self.levels, strict=False)
+        return frozenset(name for name, levels in own if levels is not None and levels.is_text)
+
     def numbered(self) -> Schema:
         """The same with level numbers in columns of target statistics."""
         levels = tuple(own.numbered() if own is not None and own.by_target else own for own in self.levels)
@@ -93,6 +99,15 @@ class Schema:
         elif self.names is not None:
             warnings.warn(
                 f"X does not have valid feature names, but {estimator_name} was fitted with feature names", stacklevel=3
+            )
+
+    def check_zeros(self, other: Schema, owner: str) -> None:
+        """Raise InputError unless zeros mean the same in a Dataset of the schema `other`: its codes cannot tell."""
+        if self.zeros_missing != other.zeros_missing:
+            here, there = ("missing", "values") if self.zeros_missing else ("values", "missing")
+            raise InputError(
+                f'zeros are {here} for {owner}, but the Dataset was made with zeros="{there}"; make it with '
+                f'zeros="{here}" or like=training_dataset.'
             )
 
 

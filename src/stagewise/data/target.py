@@ -29,6 +29,7 @@ __all__ = [
     "check_finite",
     "class_numbers",
     "encode_labels",
+    "plain_numbers",
     "read_init_score",
     "read_labels",
     "read_piece",
@@ -96,6 +97,18 @@ def read_piece(values: object, n_rows: int, name: str, first: int) -> npt.NDArra
         if row is None:
             raise
         raise InputError(_say_not_finite(name, "NaN", first + int(row[1]))) from error
+
+
+def plain_numbers(values: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
+    """An object array (n_rows,) of truth values, integers or other numbers as the NumPy kind of these."""
+    kinds = set(map(type, values))
+    if all(issubclass(kind, bool | np.bool_) for kind in kinds):
+        return values.astype(np.bool_)
+    if all(issubclass(kind, numbers.Integral) for kind in kinds):
+        integers: npt.NDArray[Any] = np.array(values.tolist())
+        if integers.dtype.kind in "iu":  # not beyond 64 bits
+            return integers
+    return to_floats(values, name, _NUMBER_HINT)
 
 
 def tally_labels(

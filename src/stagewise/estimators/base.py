@@ -164,15 +164,19 @@ class BaseGradientBoosting(TableEstimator):
         return self
 
     def _read_new(self, X: Any) -> Table:
-        """As `_read_table`; a model to go on from brings its level tables, and a column stays what it was there."""
+        """As `_read_table`; a model to go on from brings its level tables and what zeros mean, and a column stays what
+        it was there."""
         going_on = self.warm_start and hasattr(self, "model_")
         first: Any = self if self._first is None and going_on else self._first
         if first is None:
             return super()._read_new(X)
         schema: Schema = getattr(first, "model_", first).schema
-        return (
-            read_table(X, like=schema.numbered(), estimator_name=type(self).__name__) if schema.coded else read_table(X)
-        )
+        if schema.coded:
+            return read_table(X, like=schema.numbered(), estimator_name=type(self).__name__)
+        table = read_table(X, zeros_missing=schema.zeros_missing)
+        if table.n_columns == schema.n_columns:  # otherwise `_before` says what is wrong
+            schema.check(table, type(self).__name__)
+        return table
 
     @contextmanager
     def _going_on_from(self, init_model: Any) -> Iterator[None]:
@@ -284,7 +288,8 @@ class BaseGradientBoosting(TableEstimator):
                 raise ParameterError(
                     'category_encoding="target" needs one output; with more than two classes use "auto" or "sets".'
                 )
-            chosen = np.flatnonzero(dataset.schema.in_sets & (dataset.bins.n_bins > tree.max_onehot)).tolist()
+            if dataset.schema.levels:  # a table without categories may be bundled, and then has fewer bins than columns
+                chosen = np.flatnonzero(dataset.schema.in_sets & (dataset.bins.n_bins > tree.max_onehot)).tolist()
         elif self.category_encoding == "auto" and loss.n_outputs == 1:
             chosen = dataset.crowds
         return {j: dataset.crowd(j) for j in chosen}
@@ -337,6 +342,7 @@ class BaseGradientBoosting(TableEstimator):
     def _eval_dataset(
         self, given: Dataset, dataset: Dataset, loss: Loss, before: Model | None, n_jobs: int
     ) -> Validation:
+        dataset.schema.check_zeros(given.schema, "the training data")
         own = given.following(dataset.schema, dataset.cuts, n_jobs)
         if own is None or not own.same_cuts(dataset):
             raise InputError(

@@ -173,5 +173,7 @@ def _given(subject: Subject, columns: tuple[int, ...], grid: Any) -> tuple[np.nd
             raise ParameterError(f"the grid of column {name!r} must be numbers.") from None
         if axis.ndim != 1 or len(axis) == 0:
             raise ParameterError(f"the grid of column {name!r} is empty or no sequence; give at least one value.")
+        if subject.model.schema.zeros_missing and j not in subject.coded:
+            axis[axis == 0.0] = np.nan  # as predict reads them
         axes.append(axis)
     return tuple(axes)

@@ -109,6 +109,11 @@ def export_of(model: Any, what: str) -> Export:
         )
     if classes is not None and link[0] == "identity":  # a loss of one's own for two classes: f is taken as log-odds
         link = ("sigmoid", 1.0)
+    if fitted.schema.zeros_missing:
+        warnings.warn(
+            f"zeros are missing values for this model, but not for {what}: pass NaN for them, as export_input does.",
+            stacklevel=3,
+        )
     cost = model._cost() if classes is not None and hasattr(model, "_cost") else None
     return Export(fitted, trees, *link, classes, fitted.schema.names, cost)
 
