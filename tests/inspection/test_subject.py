@@ -36,6 +36,30 @@ def test_models_without_a_fit():
         sw.inspection.feature_importance(sw.GradientBoostingRegressor)
 
 
+@pytest.mark.parametrize(
+    "model", [sw.ComponentwiseRegressor(n_estimators=3), sw.StagewiseRegressor("huber", LinearRegression())]
+)
+def test_terms_that_are_no_trees(model):
+    model.fit(X, X[:, 0])
+    for look in (
+        lambda: sw.inspection.feature_importance(model),
+        lambda: sw.inspection.partial_dependence(model, 0),
+        lambda: sw.inspection.individual_curves(model, 0, X, [0.0, 1.0]),
+        lambda: sw.inspection.completeness(model, 0, X),
+        lambda: sw.inspection.h_statistic(model, X),
+        lambda: sw.inspection.functional_anova(model),
+        lambda: sw.inspection.shap_values(model, X),
+        lambda: sw.inspection.shap_interactions(model.model_, X),
+        lambda: sw.inspection.tree_text(model),
+        lambda: sw.plots.tree(model),
+    ):
+        with pytest.raises(InputTypeError, match="only trees of our own can be looked into"):
+            look()
+    drops = sw.inspection.feature_importance(model, "permutation", X=X, y=X[:, 0])
+    assert drops.values[0] > 0.5
+    np.testing.assert_allclose(drops.values[1:], 0.0, atol=0.1)
+
+
 def test_columns(fitted):
     subject = Subject.of(fitted)
     assert subject.names == ("x0", "x1", "x2")

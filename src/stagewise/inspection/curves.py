@@ -80,7 +80,7 @@ def individual_curves(
     Other arguments as in `partial_dependence`, which is the average of these curves. centred=True shifts every curve
     to 0 at the first grid point.
     """
-    subject = Subject.of(model)
+    subject = Subject.of_trees(model)
     response = check_choice("response", response, ("raw", "prediction"))
     columns = subject.columns(feature)
     if len(columns) > 1:

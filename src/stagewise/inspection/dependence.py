@@ -140,7 +140,7 @@ def partial_dependence(
     response: "raw" is the model's own scale (log-odds, log of the mean, ...); "prediction" the scale of `predict` or
     `predict_proba`, averaged over X and so only with "brute".
     """
-    subject = Subject.of(model)
+    subject = Subject.of_trees(model)
     method = check_choice("method", method, ("traversal", "brute"))
     response = check_choice("response", response, ("raw", "prediction"))
     points = make_grid(subject, features, grid, resolution, percentiles)

@@ -139,7 +139,7 @@ def shap_values(model: Any, X: Any, *, background: Any = None, background_weight
     (path-dependent TreeSHAP). With a background table, columns that are left out are taken from its rows, one after the
     other, with weights if given (interventional TreeSHAP).
     """
-    subject = Subject.of(model)
+    subject = Subject.of_trees(model)
     matrix = subject.matrix(X)
     rows, shares, expected = _background(subject, background, background_weight)
     values = contributions(subject.model, matrix, rows, shares, False, subject.n_threads)
@@ -150,7 +150,7 @@ def shap_values(model: Any, X: Any, *, background: Any = None, background_weight
 
 def shap_interactions(model: Any, X: Any, *, background: Any = None, background_weight: Any = None) -> ShapInteractions:
     """SHAP interaction values of the rows of X; arguments as in `shap_values`."""
-    subject = Subject.of(model)
+    subject = Subject.of_trees(model)
     matrix = subject.matrix(X)
     size = len(matrix) * subject.model.n_outputs * len(subject.names) ** 2
     if size > _MOST_NUMBERS:
