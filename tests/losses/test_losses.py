@@ -692,3 +692,14 @@ def test_targets_out_of_range(loss, y, message):
         GradientBoostingRegressor(loss=loss).fit(X, y)
     with pytest.raises(InputError, match=message):
         GradientBoostingRegressor(loss=loss).fit(X, [1.0, 2.0, 3.0], eval_set=(X, y))
+
+
+@pytest.mark.parametrize("loss", ["poisson", "tweedie"])
+def test_no_positive_target_among_the_rows_that_are_trained_on(loss):
+    X, y = np.arange(40.0)[:, None], np.where(np.arange(40) == 7, 3.0, 0.0)
+    message = f"loss='{loss}' needs at least one positive target, but y is 0 in all rows that are trained on"
+    with pytest.raises(InputError, match=message):
+        GradientBoostingRegressor(loss=loss).fit(X, y, sample_weight=(y == 0.0).astype(float))
+    held_out = GradientBoostingRegressor(loss=loss, early_stopping=True, validation_fraction=0.9)
+    with pytest.raises(InputError, match=message):  # the one positive row is among the nine of ten
+        held_out.fit(X, y)
