@@ -308,6 +308,19 @@ def test_rows_of_weight_zero_take_no_part():
         np.testing.assert_allclose(one.predict(X[:80]), other.predict(X[:80]), rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.parametrize("base", ["linear", "spline"])
+def test_a_column_that_only_rows_without_part_fill(base):
+    """As a rare dummy column in cross-validation, all of whose rows are left out."""
+    X, y, _ = problem()
+    w = np.ones(len(y))
+    w[:3] = 0.0
+    sparse = np.column_stack([X, np.where(w == 0.0, 1e200, 0.0)])
+    model = ComponentwiseRegressor(base=base, n_estimators=20).fit(sparse, y, w)
+    expected = ComponentwiseRegressor(base=base, n_estimators=20).fit(X[3:], y[3:])
+    np.testing.assert_array_equal(model.selected_, expected.selected_)
+    np.testing.assert_allclose(model.predict(sparse[3:]), expected.predict(X[3:]), rtol=1e-9)
+
+
 def test_threads_do_not_matter():
     X, y, _ = problem(n=120_000, p=9)
     for base in ("linear", "spline"):
