@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import sys
+import time
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_wine
@@ -11,6 +16,7 @@ from sklearn.model_selection import KFold
 import naive
 from estimators.fingerprint import difference
 from stagewise import ComponentwiseClassifier, ComponentwiseRegressor, Dataset, InputError, ParameterError
+from stagewise.estimators import componentwise
 from stagewise.learners.columns import smoother
 
 
@@ -367,6 +373,25 @@ def test_too_few_rows_for_the_folds():
     X, y = load_iris(return_X_y=True)
     with pytest.raises(InputError, match="cannot divide the rows"):
         ComponentwiseClassifier(stopping="cv", cv=5).fit(X[::25], y[::25])
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no signals to send")
+def test_ctrl_c_in_cross_validation_ends_it(monkeypatch):
+    class PressesCtrlC:
+        def on_stage(self, stage):
+            if stage.number == 3:
+                os.kill(os.getpid(), signal.SIGINT)
+                time.sleep(0.01)  # until Python has run the handler
+
+    def pressed(problem, method, params, callbacks, threads):
+        return boost(problem, method, params, [PressesCtrlC()], threads)
+
+    boost = componentwise.boost
+    monkeypatch.setattr(componentwise, "boost", pressed)
+    model = ComponentwiseRegressor(n_estimators=10, stopping="cv")
+    with pytest.raises(KeyboardInterrupt, match="there is no model yet"):
+        model.fit(np.eye(30), np.arange(30.0))
+    assert not hasattr(model, "model_")
 
 
 def test_only_lines_have_coefficients():

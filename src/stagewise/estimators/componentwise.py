@@ -14,7 +14,7 @@ from stagewise.boosting.loop import Method, Problem, Validation, boost
 from stagewise.boosting.methods import componentwise
 from stagewise.boosting.model import Model
 from stagewise.data.sparse import Sparse
-from stagewise.errors import InputError, ParameterError
+from stagewise.errors import InputError, ParameterError, TrainingInterrupted
 from stagewise.estimators.family import BaseFamily
 from stagewise.estimators.joining import check_fitted
 from stagewise.estimators.labels import LabelClassifier
@@ -116,7 +116,12 @@ class _Componentwise(BaseFamily):
                 raw=None,
                 X=None if problem.X is None else problem.X[test],
             )
-            model = boost(replace(problem, skip=skip, validation=validation), method, params, [], threads)
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("error", TrainingInterrupted)
+                    model = boost(replace(problem, skip=skip, validation=validation), method, params, [], threads)
+            except TrainingInterrupted:  # the stages of a fold are of no use to anybody
+                raise KeyboardInterrupt("stopped in cross-validation: there is no model yet") from None
             own = float(validation.weight.sum()) if len(validation.weight) else float(len(test))
             total += own * model.history.validation
             weight += own
