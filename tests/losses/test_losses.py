@@ -703,3 +703,14 @@ def test_no_positive_target_among_the_rows_that_are_trained_on(loss):
     held_out = GradientBoostingRegressor(loss=loss, early_stopping=True, validation_fraction=0.9)
     with pytest.raises(InputError, match=message):  # the one positive row is among the nine of ten
         held_out.fit(X, y)
+
+
+@pytest.mark.parametrize("loss", ["squared_error", "poisson", "gamma"])
+def test_a_mark_for_missing_targets_at_weight_zero(loss):
+    """Files have 1e20 or 9.97e36 where nothing was measured."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(150, 2)), rng.uniform(1.0, 2.0, 150)
+    marked, weight = np.where(np.arange(150) < 5, 1e36, y), np.where(np.arange(150) < 5, 0.0, 1.0)
+    model = GradientBoostingRegressor(loss, n_estimators=5).fit(X, marked, weight)
+    expected = GradientBoostingRegressor(loss, n_estimators=5).fit(X[5:], y[5:])
+    np.testing.assert_allclose(model.predict(X), expected.predict(X), rtol=1e-9)
