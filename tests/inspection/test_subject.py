@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
@@ -58,6 +59,22 @@ def test_terms_that_are_no_trees(model):
     drops = sw.inspection.feature_importance(model, "permutation", X=X, y=X[:, 0])
     assert drops.values[0] > 0.5
     np.testing.assert_allclose(drops.values[1:], 0.0, atol=0.1)
+
+
+def test_frames_keep_columns_of_the_data_that_are_called_as_our_own():
+    names = ["expected", "output", "dependence", "row"]
+    data = pd.DataFrame(np.random.default_rng(0).normal(size=(60, 4)), columns=names)
+    y = np.digitize(data.sum(axis=1), [-1.0, 1.0])
+    model = sw.GradientBoostingClassifier(n_estimators=2, min_samples_leaf=5).fit(data, y)
+    found = sw.inspection.shap_values(model, data)
+    frame = found.to_frame("pandas")
+    assert list(frame) == ["output_", *names, "expected_"]
+    np.testing.assert_array_equal(frame["expected"][:60], found.output(0)[:, 0])
+    assert list(sw.inspection.partial_dependence(model, ["dependence", "output"]).to_frame("pandas")) == [
+        "dependence", "output", "output_", "dependence_",
+    ]  # fmt: skip
+    curves = sw.inspection.individual_curves(model, "row", data)
+    assert list(curves.to_frame("pandas")) == ["output", "row_", "row", "prediction"]
 
 
 def test_columns(fitted):
