@@ -714,3 +714,16 @@ def test_a_mark_for_missing_targets_at_weight_zero(loss):
     model = GradientBoostingRegressor(loss, n_estimators=5).fit(X, marked, weight)
     expected = GradientBoostingRegressor(loss, n_estimators=5).fit(X[5:], y[5:])
     np.testing.assert_allclose(model.predict(X), expected.predict(X), rtol=1e-9)
+
+
+@pytest.mark.parametrize("alpha", [0.5, 0.9, 0.25])
+def test_quantiles_of_whole_weights_are_those_of_repeated_rows(alpha):
+    """Where the running weight meets α of the total, it does so exactly, also with weights of 1, 2 and 3."""
+    rng = np.random.default_rng(0)
+    for _ in range(60):
+        n = int(rng.integers(2, 20))
+        y, weight = rng.normal(size=n), rng.integers(1, 4, n)
+        model = GradientBoostingRegressor("quantile", alpha=alpha, n_estimators=1)
+        rows = np.repeat(y, weight)
+        expected = np.quantile(rows, alpha, method="averaged_inverted_cdf")
+        np.testing.assert_allclose(model.fit(np.zeros((n, 1)), y, weight).model_.initial, expected, rtol=1e-12)
