@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_wine
 from sklearn.linear_model import LinearRegression, LogisticRegression
-from sklearn.model_selection import KFold
+from sklearn.model_selection import KFold, TimeSeriesSplit
 
 import naive
 from estimators.fingerprint import difference
@@ -248,6 +248,24 @@ def test_cross_validation_by_hand(base):
             total[m] += np.sum(w[test] * (y[test] - offset[test] - f) ** 2)
     np.testing.assert_allclose(model.criterion_path_, total / w.sum(), rtol=1e-8)
     assert model.n_estimators_ == int(np.argmin(total)) + 1
+
+
+def test_cross_validation_trains_on_the_rows_that_are_named():
+    """A series is not to be predicted from its future."""
+    X, y, w = problem()
+    w[:7] = 0.0
+    folds = list(TimeSeriesSplit(3).split(X))
+    model = ComponentwiseRegressor(n_estimators=10, stopping="cv", cv=folds).fit(X, y, w)
+    total = np.zeros(10)
+    for own, test in folds:
+        part = ComponentwiseRegressor(n_estimators=10).fit(X[own], y[own], w[own])
+        total += [np.sum(w[test] * (y[test] - f) ** 2) for f in part.staged_predict(X[test])]
+    np.testing.assert_allclose(model.criterion_path_, total / sum(w[test].sum() for _, test in folds), rtol=1e-9)
+    again = ComponentwiseRegressor(n_estimators=10, stopping="cv", cv=TimeSeriesSplit(3)).fit(X, y, w)
+    np.testing.assert_array_equal(again.criterion_path_, model.criterion_path_)
+    for none in [], [(np.arange(0), np.arange(120))], [(np.arange(120), np.arange(7))]:
+        with pytest.raises(InputError, match="leaves no rows to train on, or none to test"):
+            ComponentwiseRegressor(stopping="cv", cv=none).fit(X, y, w)
 
 
 def test_cross_validation_of_classes():
