@@ -101,8 +101,12 @@ def test_a_loss_of_ones_own_must_be_given_again():
 
 
 def test_callbacks_are_left_out_and_other_code_is_refused():
+    class Watches:
+        def on_end(self, history):
+            pass
+
     model, X, y = fitted("squared_error")
-    watched = clone(model).set_params(callbacks=[object()]).fit(X, y)
+    watched = clone(model).set_params(callbacks=[Watches()]).fit(X, y)
     assert loads(dumps(watched)).callbacks is None
     with pytest.raises(InputError, match=r"n_jobs=.*cannot be saved"):
         dumps(clone(model).fit(X, y).set_params(n_jobs=print))
