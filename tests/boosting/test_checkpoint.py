@@ -150,6 +150,38 @@ def test_a_checkpoint_of_another_fit_is_never_used(tmp_path, change, words):
     assert dumps(fresh) == dumps(clone(other).fit(X, y))
 
 
+def test_a_loss_of_the_same_name_that_does_something_else(tmp_path):
+    def squares(factor, told=0.0):
+        class Squares(sw.Loss):
+            @staticmethod
+            def loss(y, f):
+                return factor * (y - f) ** 2
+
+            @staticmethod
+            def gradient(y, f):
+                return 2.0 * factor * (f - y)
+
+            @staticmethod
+            def hessian(y, f):
+                return 2.0
+
+            def from_mean(self, mean):  # the same start, so predictions do not tell
+                return mean
+
+        made = Squares()
+        made.told = told
+        return made
+
+    X = table(200)
+    fit = {"X": X, "y": signal(X), "checkpoint": tmp_path}
+    first = sw.GradientBoostingRegressor(squares(1.0), n_estimators=3).fit(**fit)
+    again = sw.GradientBoostingRegressor(squares(1.0), n_estimators=3).fit(**fit)
+    np.testing.assert_array_equal(again.predict(X), first.predict(X))
+    for other in squares(0.5), squares(1.0, told=1.0):
+        with pytest.raises(InputError, match="belongs to another fit: the code or the settings of your loss differ"):
+            sw.GradientBoostingRegressor(other, n_estimators=6).fit(**fit)
+
+
 def test_a_checkpoint_of_another_version_is_not_used(tmp_path, monkeypatch):
     estimator, X, y, _ = case("plain")
     clone(estimator).fit(X, y, checkpoint=tmp_path)

@@ -75,6 +75,7 @@ def test_broken_files(refused, tmp_path, name, content, words):
         (["d.csv", *OUT, "--task", "ranking"], ["--task='ranking' is not known"]),
         (["d.csv", *OUT, "--loss", "hinge"], ["loss='hinge' is not known"]),
         (["d.csv", *OUT, "--learning-rate", "7"], ["learning_rate=7.0 must be in (0, 1]"]),
+        (["d.csv", *OUT, "--test-fraction", "0.999"], ["rows leaves none to train on"]),
         (["d.csv", *OUT, "--test-fraction", "1"], ["--test-fraction=1.0 must be in [0, 1)"]),
         (["d.csv", *OUT, "--seed", "-1"], ["--seed=-1"]),
         (["d.csv", *OUT, "--threads", "0"], ["n_jobs=0"]),

@@ -158,6 +158,22 @@ def test_explain_one_row_and_json(run, trained):
     assert list(told) == ["rows", "shap", "gain", "interactions"]
 
 
+def test_explain_names_the_category_of_a_row(run):
+    table = pa.table({"colour": ["red", "blue", None] * 30, "y": [1.0, 2.0, 3.0] * 30})
+    pa.csv.write_csv(table, "d.csv")
+    ok(run("train", "d.csv", "--target", "y", "--out", "m", "--n-estimators", "3", "--test-fraction", "0"))
+    for row, told in (0, "red"), (1, "blue"), (2, "missing"):
+        words = ok(run("explain", "m", "d.csv", "--row", str(row))).stdout.split()
+        assert words[words.index("colour") + 1] == told
+
+
+def test_explain_refuses_terms_that_are_no_trees(refused, run):
+    pa.csv.write_csv(pa.table({"x": [1.0, 2.0, 3.0]}), "d.csv")
+    model = sw.ComponentwiseRegressor(n_estimators=2).fit(pa.table({"x": [1.0, 2.0, 3.0]}), [1.0, 2.0, 4.0])
+    sw.save(model, "m.stagewise")
+    refused("explain", "m.stagewise", "d.csv", words=["only trees of our own", "ComponentwiseRegressor"])
+
+
 def test_report_of_a_saved_model(run, trained, tmp_path):
     trained()
     ok(run("report", "m.stagewise", "data.csv", "--target", "price", "--title", "A <b> & c", "--out", "r.html"))

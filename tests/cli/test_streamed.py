@@ -99,6 +99,7 @@ def test_the_same_model_and_scores(run, files, path, target):
         ["--test-fraction", "0"],
         ["--no-early-stopping", "--seed", "5", "--subsample", "0.7"],
         ["--categorical", "size", "--categorical", "place", "--categorical", "level"],
+        ["--categorical", "size"],
         ["--set", "max_bins=20"],
     ],
 )

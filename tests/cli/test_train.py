@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from html import unescape
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -232,5 +233,15 @@ def test_texts_are_categories(run, data):
     assert result.exit_code == 0, result.output
     assert run("predict", "m", "data.csv", "--out", "p.csv").exit_code == 0
     assert run("report", "m", "data.csv", "--out", "r.html").exit_code == 0
-    named = run("train", "data.csv", "--target", "price", *QUICK, "--categorical", "kind", "--ignore", "bought")
-    assert named.exit_code == 0, named.output
+    named = run("train", "data.csv", "--target", "price", *QUICK, "--categorical", "kind", "--out", "n")
+    assert named.exit_code == 0, named.output  # texts that are not named are categories all the same
+    assert sw.load("n").categorical_features == ["kind", "bought"]
+
+
+def test_class_weights_of_truth_values(run):
+    rows = "".join(f"{k % 7},{'true' if k % 3 else 'false'}\n" for k in range(80))
+    Path("d.csv").write_text("a,b\n" + rows, encoding="utf-8")
+    weights = "class_weight={true = 2, false = 1}"
+    result = run("train", "d.csv", "--target", "b", *QUICK, "--set", weights, "--out", "m")
+    assert result.exit_code == 0, result.output
+    assert sw.load("m").class_weight == {True: 2, False: 1}

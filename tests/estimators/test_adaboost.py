@@ -319,3 +319,10 @@ def test_missing_values_are_refused_where_the_learner_does():
     AdaBoostClassifier(DecisionTreeClassifier(max_depth=1)).fit(X, y).predict(X)  # takes them
     with pytest.raises(StagewiseError, match="needs the values of X"):
         AdaBoostClassifier(DecisionTreeClassifier()).fit(Dataset(X, y))
+
+
+def test_classifiers_of_an_earlier_fit_are_gone():
+    X, y = load_iris(return_X_y=True)
+    model = AdaBoostClassifier(DecisionTreeClassifier(max_depth=1), n_estimators=3).fit(X, y)
+    assert len(model.estimators_) == 3
+    assert not hasattr(model.set_params(estimator=None).fit(X, y), "estimators_")

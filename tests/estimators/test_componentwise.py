@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import sys
+import time
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_wine
 from sklearn.linear_model import LinearRegression, LogisticRegression
-from sklearn.model_selection import KFold
+from sklearn.model_selection import KFold, TimeSeriesSplit
 
 import naive
 from estimators.fingerprint import difference
 from stagewise import ComponentwiseClassifier, ComponentwiseRegressor, Dataset, InputError, ParameterError
+from stagewise.estimators import componentwise
 from stagewise.learners.columns import smoother
 
 
@@ -244,6 +250,24 @@ def test_cross_validation_by_hand(base):
     assert model.n_estimators_ == int(np.argmin(total)) + 1
 
 
+def test_cross_validation_trains_on_the_rows_that_are_named():
+    """A series is not to be predicted from its future."""
+    X, y, w = problem()
+    w[:7] = 0.0
+    folds = list(TimeSeriesSplit(3).split(X))
+    model = ComponentwiseRegressor(n_estimators=10, stopping="cv", cv=folds).fit(X, y, w)
+    total = np.zeros(10)
+    for own, test in folds:
+        part = ComponentwiseRegressor(n_estimators=10).fit(X[own], y[own], w[own])
+        total += [np.sum(w[test] * (y[test] - f) ** 2) for f in part.staged_predict(X[test])]
+    np.testing.assert_allclose(model.criterion_path_, total / sum(w[test].sum() for _, test in folds), rtol=1e-9)
+    again = ComponentwiseRegressor(n_estimators=10, stopping="cv", cv=TimeSeriesSplit(3)).fit(X, y, w)
+    np.testing.assert_array_equal(again.criterion_path_, model.criterion_path_)
+    for none in [], [(np.arange(0), np.arange(120))], [(np.arange(120), np.arange(7))]:
+        with pytest.raises(InputError, match="leaves no rows to train on, or none to test"):
+            ComponentwiseRegressor(stopping="cv", cv=none).fit(X, y, w)
+
+
 def test_cross_validation_of_classes():
     X, y = load_iris(return_X_y=True)
     model = ComponentwiseClassifier(base="spline", n_estimators=60, learning_rate=1.0, stopping="cv", cv=4).fit(X, y)
@@ -308,6 +332,19 @@ def test_rows_of_weight_zero_take_no_part():
         np.testing.assert_allclose(one.predict(X[:80]), other.predict(X[:80]), rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.parametrize("base", ["linear", "spline"])
+def test_a_column_that_only_rows_without_part_fill(base):
+    """As a rare dummy column in cross-validation, all of whose rows are left out."""
+    X, y, _ = problem()
+    w = np.ones(len(y))
+    w[:3] = 0.0
+    sparse = np.column_stack([X, np.where(w == 0.0, 1e200, 0.0)])
+    model = ComponentwiseRegressor(base=base, n_estimators=20).fit(sparse, y, w)
+    expected = ComponentwiseRegressor(base=base, n_estimators=20).fit(X[3:], y[3:])
+    np.testing.assert_array_equal(model.selected_, expected.selected_)
+    np.testing.assert_allclose(model.predict(sparse[3:]), expected.predict(X[3:]), rtol=1e-9)
+
+
 def test_threads_do_not_matter():
     X, y, _ = problem(n=120_000, p=9)
     for base in ("linear", "spline"):
@@ -354,6 +391,25 @@ def test_too_few_rows_for_the_folds():
     X, y = load_iris(return_X_y=True)
     with pytest.raises(InputError, match="cannot divide the rows"):
         ComponentwiseClassifier(stopping="cv", cv=5).fit(X[::25], y[::25])
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no signals to send")
+def test_ctrl_c_in_cross_validation_ends_it(monkeypatch):
+    class PressesCtrlC:
+        def on_stage(self, stage):
+            if stage.number == 3:
+                os.kill(os.getpid(), signal.SIGINT)
+                time.sleep(0.01)  # until Python has run the handler
+
+    def pressed(problem, method, params, callbacks, threads):
+        return boost(problem, method, params, [PressesCtrlC()], threads)
+
+    boost = componentwise.boost
+    monkeypatch.setattr(componentwise, "boost", pressed)
+    model = ComponentwiseRegressor(n_estimators=10, stopping="cv")
+    with pytest.raises(KeyboardInterrupt, match="there is no model yet"):
+        model.fit(np.eye(30), np.arange(30.0))
+    assert not hasattr(model, "model_")
 
 
 def test_only_lines_have_coefficients():

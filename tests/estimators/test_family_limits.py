@@ -154,3 +154,23 @@ def test_a_failed_fit_leaves_the_model_as_it_was(estimator):
     with pytest.raises(StagewiseError):
         model.fit(X, y, -np.ones(len(y)))
     np.testing.assert_array_equal(model.predict(X), before)
+
+
+@pytest.mark.parametrize("loss", ["gamma", "tweedie", "poisson"])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda loss: ComponentwiseRegressor(loss, line_search="exact", n_estimators=8),
+        lambda loss: StagewiseRegressor(loss, LinearRegression(), n_estimators=8),
+    ],
+)
+def test_rows_of_weight_zero_may_hold_anything(loss, make):
+    """A line that is drawn out to them is of any height, and its loss infinite."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(150, 3))
+    y = np.exp(0.5 * X[:, 0] + 0.25 * X[:, 1])
+    X[:5] *= 1e4
+    weight = np.where(np.arange(150) < 5, 0.0, 1.0)
+    model, expected = make(loss).fit(X, y, weight), make(loss).fit(X[5:], y[5:])
+    np.testing.assert_allclose(model.predict(X[5:]), expected.predict(X[5:]), rtol=1e-9)
+    np.testing.assert_allclose(model.history_.train, expected.history_.train, rtol=1e-9)

@@ -86,6 +86,26 @@ def shifted(seed: int, slope: float) -> tuple[np.ndarray, np.ndarray]:
     return own, own[:, 0] + slope * own[:, 1] + 0.1 * rng.normal(size=600)
 
 
+def test_columns_in_another_order_are_refused():
+    X = pd.DataFrame(table(100, missing=False))
+    X.columns = [f"c{j}" for j in range(X.shape[1])]
+    y, turned = X["c0"], X[X.columns[::-1]]
+    first = sw.GradientBoostingRegressor(n_estimators=2, warm_start=True, **SMALL).fit(X, y)
+    for other in turned, sw.Dataset(turned):
+        with pytest.raises(InputError, match="must be in the same order"):
+            sw.GradientBoostingRegressor(n_estimators=2, **SMALL).fit(other, y, init_model=first)
+        with pytest.raises(InputError, match="must be in the same order"):
+            first.set_params(n_estimators=4).fit(other, y)
+    assert first.fit(X, y).n_estimators_ == 4
+
+
+def test_terms_that_are_no_trees_are_refused():
+    X = table(100, missing=False)
+    first = sw.ComponentwiseRegressor(n_estimators=2).fit(X, X[:, 0])
+    with pytest.raises(ParameterError, match="init_model goes on from a model of trees"):
+        sw.GradientBoostingRegressor(n_estimators=2).fit(X, X[:, 0], init_model=first)
+
+
 def test_early_stopping_looks_at_the_rows_of_this_fit_alone():
     """The old model was good on its own validation sample; on the new rows it is not, and new stages help."""
     stopping = {"early_stopping": True, "n_iter_no_change": 5}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
@@ -34,6 +35,46 @@ def test_models_without_a_fit():
         sw.inspection.feature_importance({})
     with pytest.raises(InputTypeError, match="fitted stagewise estimator"):
         sw.inspection.feature_importance(sw.GradientBoostingRegressor)
+
+
+@pytest.mark.parametrize(
+    "model", [sw.ComponentwiseRegressor(n_estimators=3), sw.StagewiseRegressor("huber", LinearRegression())]
+)
+def test_terms_that_are_no_trees(model):
+    model.fit(X, X[:, 0])
+    for look in (
+        lambda: sw.inspection.feature_importance(model),
+        lambda: sw.inspection.partial_dependence(model, 0),
+        lambda: sw.inspection.individual_curves(model, 0, X, [0.0, 1.0]),
+        lambda: sw.inspection.completeness(model, 0, X),
+        lambda: sw.inspection.h_statistic(model, X),
+        lambda: sw.inspection.functional_anova(model),
+        lambda: sw.inspection.shap_values(model, X),
+        lambda: sw.inspection.shap_interactions(model.model_, X),
+        lambda: sw.inspection.tree_text(model),
+        lambda: sw.plots.tree(model),
+    ):
+        with pytest.raises(InputTypeError, match="only trees of our own can be looked into"):
+            look()
+    drops = sw.inspection.feature_importance(model, "permutation", X=X, y=X[:, 0])
+    assert drops.values[0] > 0.5
+    np.testing.assert_allclose(drops.values[1:], 0.0, atol=0.1)
+
+
+def test_frames_keep_columns_of_the_data_that_are_called_as_our_own():
+    names = ["expected", "output", "dependence", "row"]
+    data = pd.DataFrame(np.random.default_rng(0).normal(size=(60, 4)), columns=names)
+    y = np.digitize(data.sum(axis=1), [-1.0, 1.0])
+    model = sw.GradientBoostingClassifier(n_estimators=2, min_samples_leaf=5).fit(data, y)
+    found = sw.inspection.shap_values(model, data)
+    frame = found.to_frame("pandas")
+    assert list(frame) == ["output_", *names, "expected_"]
+    np.testing.assert_array_equal(frame["expected"][:60], found.output(0)[:, 0])
+    assert list(sw.inspection.partial_dependence(model, ["dependence", "output"]).to_frame("pandas")) == [
+        "dependence", "output", "output_", "dependence_",
+    ]  # fmt: skip
+    curves = sw.inspection.individual_curves(model, "row", data)
+    assert list(curves.to_frame("pandas")) == ["output", "row_", "row", "prediction"]
 
 
 def test_columns(fitted):

@@ -26,8 +26,6 @@ def float32_sums(ours, rows):
 def predictions(ours, rows, name):
     if name == "softmax":
         return ours.predict(rows)
-    if ours.model_.n_outputs > 1 and not hasattr(ours, "classes_"):
-        return ours.model_.raw(rows).T
     if not hasattr(ours, "classes_"):
         return ours.predict(rows)
     proba = ours.predict_proba(rows)
@@ -185,3 +183,13 @@ def test_what_is_no_model_is_refused(data):
         sw.import_xgboost(data)
     with pytest.raises(TypeError, match="import_xgboost reads a path"):
         sw.import_xgboost(3)
+
+
+def test_several_targets_are_all_predicted(tmp_path):
+    X = np.random.default_rng(0).normal(size=(200, 3))
+    theirs = xgb.train({"max_depth": 3}, xgb.DMatrix(X, np.column_stack([X[:, 0], -2.0 * X[:, 1]])), 4)
+    ours = sw.import_xgboost(theirs)
+    np.testing.assert_allclose(ours.predict(X), theirs.predict(xgb.DMatrix(X)), atol=1e-5)
+    np.testing.assert_array_equal(list(ours.staged_predict(X))[-1], ours.predict(X))
+    with pytest.raises(InputError, match="Python export is for models of one target; this one has 2"):
+        sw.export_python(ours, tmp_path / "m.py")

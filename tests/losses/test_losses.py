@@ -692,3 +692,38 @@ def test_targets_out_of_range(loss, y, message):
         GradientBoostingRegressor(loss=loss).fit(X, y)
     with pytest.raises(InputError, match=message):
         GradientBoostingRegressor(loss=loss).fit(X, [1.0, 2.0, 3.0], eval_set=(X, y))
+
+
+@pytest.mark.parametrize("loss", ["poisson", "tweedie"])
+def test_no_positive_target_among_the_rows_that_are_trained_on(loss):
+    X, y = np.arange(40.0)[:, None], np.where(np.arange(40) == 7, 3.0, 0.0)
+    message = f"loss='{loss}' needs at least one positive target, but y is 0 in all rows that are trained on"
+    with pytest.raises(InputError, match=message):
+        GradientBoostingRegressor(loss=loss).fit(X, y, sample_weight=(y == 0.0).astype(float))
+    held_out = GradientBoostingRegressor(loss=loss, early_stopping=True, validation_fraction=0.9)
+    with pytest.raises(InputError, match=message):  # the one positive row is among the nine of ten
+        held_out.fit(X, y)
+
+
+@pytest.mark.parametrize("loss", ["squared_error", "poisson", "gamma"])
+def test_a_mark_for_missing_targets_at_weight_zero(loss):
+    """Files have 1e20 or 9.97e36 where nothing was measured."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(150, 2)), rng.uniform(1.0, 2.0, 150)
+    marked, weight = np.where(np.arange(150) < 5, 1e36, y), np.where(np.arange(150) < 5, 0.0, 1.0)
+    model = GradientBoostingRegressor(loss, n_estimators=5).fit(X, marked, weight)
+    expected = GradientBoostingRegressor(loss, n_estimators=5).fit(X[5:], y[5:])
+    np.testing.assert_allclose(model.predict(X), expected.predict(X), rtol=1e-9)
+
+
+@pytest.mark.parametrize("alpha", [0.5, 0.9, 0.25])
+def test_quantiles_of_whole_weights_are_those_of_repeated_rows(alpha):
+    """Where the running weight meets α of the total, it does so exactly, also with weights of 1, 2 and 3."""
+    rng = np.random.default_rng(0)
+    for _ in range(60):
+        n = int(rng.integers(2, 20))
+        y, weight = rng.normal(size=n), rng.integers(1, 4, n)
+        model = GradientBoostingRegressor("quantile", alpha=alpha, n_estimators=1)
+        rows = np.repeat(y, weight)
+        expected = np.quantile(rows, alpha, method="averaged_inverted_cdf")
+        np.testing.assert_allclose(model.fit(np.zeros((n, 1)), y, weight).model_.initial, expected, rtol=1e-12)

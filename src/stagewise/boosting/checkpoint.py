@@ -23,6 +23,7 @@ from stagewise.errors import InputError, ParameterError
 from stagewise.files.terms import read_stages, write_stages
 from stagewise.kernels.histogram import Bins
 from stagewise.losses.base import Loss
+from stagewise.losses.custom import code_of
 from stagewise.params import BoostParams, TreeParams, check_count
 from stagewise.storage.container import Content, Section, pack, unpack
 from stagewise.storage.disk import STALE, read_file, replace_file
@@ -38,6 +39,7 @@ _PARTS = {
     "data": "the columns of X",
     "target": "y, sample_weight, init_score or the validation sample",
     "settings": "the settings of the estimator",
+    "loss": "the code or the settings of your loss",
     "before": "the model that training goes on from",
 }
 
@@ -84,12 +86,19 @@ def run_prints(
                 if len(term.sets):
                     yield from (term.subset, term.sets)
 
-    return {
+    prints = {
         "data": digest([bins.by_row, *([rows] if len(rows) else []), *cuts]),
         "target": digest(targets),
-        "settings": hashlib.blake2b(repr(settings).encode(), digest_size=16).hexdigest(),
+        "settings": _hashed(settings),
         "before": "" if before is None else digest(kept(before)),
     }
+    if type(loss).pairs is Loss.pairs:  # a loss of one's own, which is known by its code alone
+        prints["loss"] = _hashed(code_of(loss))
+    return prints
+
+
+def _hashed(told: Any) -> str:
+    return hashlib.blake2b(repr(told).encode(), digest_size=16).hexdigest()
 
 
 def open_checkpoints(folder: Any, every: Any, resume: Any) -> Checkpoints | None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from stagewise.boosting.linesearch import LineSearchRule
-from stagewise.boosting.loop import Bench, Method, Parts
+from stagewise.boosting.loop import Bench, Method, Parts, Problem
 from stagewise.boosting.onesided import Gather, GossSampler, VarianceSampler
 from stagewise.boosting.response import GentleRule, LogitRule
 from stagewise.boosting.rules import GradientRule, NewtonRule, Rule
@@ -52,13 +52,23 @@ def _sampler(bench: Bench) -> Sampler:
     return TrimmingSampler(chosen, params.trimming) if params.trimming > 0.0 else chosen
 
 
+def _values(problem: Problem) -> np.ndarray:
+    """X, where rows that take no part have the values of one that does.
+
+    Whatever stood there, a learner predicts something ordinary for them: the loss of a prediction out of all bounds is
+    infinite, and 0 times that is no number.
+    """
+    X, skip = problem.X, problem.skip
+    assert X is not None
+    return np.where(skip[:, None], X[np.argmin(skip)], X) if skip.any() else X
+
+
 def _learner(bench: Bench, estimator: Any, seed: Any) -> Learner:
     """The engine's trees, or a foreign regressor."""
     n_outputs = bench.problem.loss.n_outputs
     if estimator is None:
         return TreeLearner(bench.backend, bench.params.seed, n_outputs)
-    assert bench.problem.X is not None
-    return RegressorLearner(estimator, bench.problem.X, seed, n_outputs)
+    return RegressorLearner(estimator, _values(bench.problem), seed, n_outputs)
 
 
 def gradient_boosting(tree: TreeParams) -> Method:
@@ -120,8 +130,7 @@ def adaboost(tree: TreeParams, estimator: Any, seed: Any, n_classes: int) -> Met
         problem, sampler = bench.problem, _sampler(bench)
         parts = (problem.loss, bench.targets, bench.backend, n_classes)
         if estimator is not None:
-            assert problem.X is not None
-            learner = ClassifierLearner(estimator, problem.X, problem.y, n_classes, seed)
+            learner = ClassifierLearner(estimator, _values(problem), problem.y, n_classes, seed)
             return Parts(ForeignVoteRule(*parts), learner, sampler)
         if n_classes == 2:
             return Parts(TreeVoteRule(*parts), TreeLearner(bench.backend, bench.params.seed), sampler)
@@ -133,11 +142,9 @@ def adaboost(tree: TreeParams, estimator: Any, seed: Any, n_classes: int) -> Met
 def _column_learner(bench: Bench, base: str, df: float) -> LineLearner | SplineLearner:
     """Lines or splines through the columns of the problem."""
     problem, weight = bench.problem, bench.targets.weight
-    assert problem.X is not None
     weight = weight if len(weight) else np.ones(len(problem.y))
-    if base == "linear":
-        return LineLearner(problem.X, weight, bench.backend.team, problem.loss.n_outputs)
-    return SplineLearner(problem.X, weight, bench.backend.team, problem.loss.n_outputs, df=df)
+    given = (_values(problem), weight, bench.backend.team, problem.loss.n_outputs)
+    return LineLearner(*given) if base == "linear" else SplineLearner(*given, df=df)
 
 
 def componentwise(tree: TreeParams, base: str, df: float, search: str) -> Method:

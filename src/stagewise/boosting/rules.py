@@ -26,9 +26,12 @@ __all__ = ["GradientRule", "LeafRule", "NewtonRule", "Rule", "Targets", "integer
 
 
 def integer_weights(weight: np.ndarray, heaviest: float, n_rows: int) -> np.ndarray:
-    """Weights as integers whose sum over n_rows fits an int64, for quantiles."""
+    """Weights as integers whose sum over n_rows fits an int64, for quantiles.
+
+    Times a power of two: whole weights keep their proportions, and a quantile is met exactly where it is in theirs.
+    """
     bits = 61 - max(1, n_rows).bit_length()
-    return np.rint(weight * (2.0 ** min(bits, 30) / heaviest)).astype(np.int64)
+    return np.rint(weight * (2.0 ** min(bits, 30) / power_above(heaviest))).astype(np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -92,6 +92,8 @@ def _overview(fitted: Any, X: Any, found: ShapValues, top: int, voice: Voice) ->
 
 
 def _one_row(found: ShapValues, row: int, top: int, voice: Voice) -> dict[str, Any]:
+    from stagewise.inspection.levels import name_of
+
     results = {}
     for k, output in enumerate(found.outputs):
         own, expected = found.output(k)[row], float(found.expected[k])
@@ -100,8 +102,9 @@ def _one_row(found: ShapValues, row: int, top: int, voice: Voice) -> dict[str, A
         of = f" for {output}" if output else ""
         table = _table(f"Row {row}: raw prediction{of} {total:.5g}, expected {expected:.5g}", "column", "value", "adds")
         for j in order[:top]:
-            value = found.data[row, j]
-            table.add_row(found.names[j], "missing" if np.isnan(value) else f"{value:.6g}", f"{own[j]:+.4g}")
+            value, levels = float(found.data[row, j]), found.level(j)
+            told = "missing" if np.isnan(value) else f"{value:.6g}" if levels is None else name_of(levels, value)
+            table.add_row(found.names[j], told, f"{own[j]:+.4g}")
         if len(order) > top:
             table.add_row(f"{len(order) - top} others", "", f"{own[order[top:]].sum():+.4g}")
         voice.say(table, "")

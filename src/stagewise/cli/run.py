@@ -16,6 +16,7 @@ import numpy as np
 import stagewise as sw
 from stagewise._version import __version__
 from stagewise.cli.guess import TASKS, Guess, guess_task
+from stagewise.cli.source import arrow
 from stagewise.cli.streamed import ANYWHERE, Place, Streamed, fit_streamed, stream_table
 from stagewise.cli.table import Choice, Loaded, load_table
 from stagewise.errors import InputError, ParameterError, TrainingInterrupted
@@ -123,12 +124,14 @@ class Run:
         defaults = {} if few else DEFAULTS
         given = {"loss": guess.loss, **defaults, **self.parameters}
         if self.categorical:
-            given["categorical_features"] = list(self.categorical)
+            given["categorical_features"] = _with_texts(self.categorical, loaded)
         if isinstance(given.get("class_weight"), dict):
             given["class_weight"] = _by_label(given["class_weight"], y)
         model = estimator_of(guess.task, given).set_params(random_state=self.seed, n_jobs=threads)
         test = _held_out(y, share, self.seed, guess)
         train = np.setdiff1d(np.arange(len(y)), test) if len(test) else np.arange(0)
+        if len(test) == len(y):
+            raise InputError(f"--test-fraction {share:g} of {len(y):,} rows leaves none to train on.")
         learning, testing = (loaded.take(train), loaded.take(test)) if len(test) else (loaded, None)
         model.set_params(callbacks=list(callbacks))
         began = time.perf_counter()
@@ -210,9 +213,21 @@ def _codes(y: np.ndarray) -> np.ndarray:
     return np.fromiter(map(order.__getitem__, y.tolist()), np.int64, len(y))
 
 
+def _with_texts(named: Sequence[str], own: Loaded | Streamed) -> list[str]:
+    """Columns of categories: those that are named, and the texts, which are taken as such anyway."""
+    types = arrow().types
+    schema = own.stream.schema if isinstance(own, Streamed) else own.X.schema
+    texts = (types.is_string, types.is_large_string, types.is_string_view, types.is_dictionary)
+    found = [name for name, kind in zip(schema.names, schema.types, strict=True) if any(is_a(kind) for is_a in texts)]
+    apart = {own.choice.target, own.choice.weight, *own.choice.ignore} if isinstance(own, Streamed) else set()
+    return [*named, *(name for name in found if name not in apart and name not in named)]
+
+
 def _by_label(weights: Mapping[str, Any], y: np.ndarray) -> dict[Any, Any]:
     """Class weights by the labels themselves; keys of TOML are texts."""
     labels = {str(label): label for label in set(y.tolist())}
+    if y.dtype.kind == "b":  # as TOML and most files have them
+        labels |= {name.lower(): label for name, label in labels.items()}
     unknown = [name for name in weights if str(name) not in labels]
     if unknown:
         raise ParameterError(f"class_weight names a class {unknown[0]!r}, which the target does not have.")

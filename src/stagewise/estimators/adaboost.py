@@ -124,6 +124,8 @@ class AdaBoostClassifier(LabelClassifier, BaseFamily):
         self.errors_, self.alphas_, self.estimator_weights_ = notes["error"], notes["alpha"], notes["weight"]
         if self.estimator is not None:
             self.estimators_ = [stage[0].estimator for stage in model.stages]
+        elif hasattr(self, "estimators_"):  # of an earlier fit
+            del self.estimators_
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit to a table and labels, or (our own trees) to a Dataset.

@@ -376,6 +376,10 @@ class BaseGradientBoosting(TableEstimator):
             raise InputError(
                 f"{how} goes on from a model of {before.schema.n_columns} columns, but X has {dataset.n_columns}."
             )
+        if before.schema.names is not None and dataset.names is not None:  # trees know columns by their place
+            before.schema.check_names(dataset.names, dataset.n_columns, type(self).__name__)
+        if not before.of_trees:
+            raise ParameterError(f"{how} goes on from a model of trees, but this one has terms of another kind.")
         if any(own is not None and own.n_codes > MOST_CODES for own in before.schema.levels):
             raise InputError(
                 f"{how} cannot go on from an imported model with more than {MOST_CODES} codes in a column."

@@ -14,7 +14,7 @@ from stagewise.boosting.loop import Method, Problem, Validation, boost
 from stagewise.boosting.methods import componentwise
 from stagewise.boosting.model import Model
 from stagewise.data.sparse import Sparse
-from stagewise.errors import InputError, ParameterError
+from stagewise.errors import InputError, ParameterError, TrainingInterrupted
 from stagewise.estimators.family import BaseFamily
 from stagewise.estimators.joining import check_fitted
 from stagewise.estimators.labels import LabelClassifier
@@ -83,8 +83,8 @@ class _Componentwise(BaseFamily):
             del self.criterion_path_
         return self
 
-    def _folds(self, problem: Problem) -> list[np.ndarray]:
-        """Test rows of every fold. A number of folds: shuffled by random_state and stratified by class."""
+    def _folds(self, problem: Problem) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Training and test rows of every fold. A number of folds: shuffled by random_state and stratified by class."""
         from sklearn.model_selection import KFold, StratifiedKFold, check_cv
 
         rows, labelled = np.flatnonzero(~problem.skip), isinstance(self, LabelClassifier)
@@ -96,17 +96,21 @@ class _Componentwise(BaseFamily):
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("error")  # a class with fewer rows than folds
-                tests = [rows[test] for _, test in check_cv(folds).split(rows, problem.y[rows])]
+                pairs = [(rows[own], rows[test]) for own, test in check_cv(folds).split(rows, problem.y[rows])]
         except (UserWarning, ValueError, IndexError, TypeError) as error:
             raise InputError(f"stopping='cv' with cv={self.cv!r} cannot divide the rows: {error}") from error
-        return [test[~problem.skip[test]] for test in tests if not problem.skip[test].all()]
+        pairs = [(own[~problem.skip[own]], test[~problem.skip[test]]) for own, test in pairs]  # weight 0: no part
+        pairs = [(own, test) for own, test in pairs if len(test)]
+        if not pairs or not all(len(own) for own, _ in pairs):
+            raise InputError(f"stopping='cv' with cv={self.cv!r} leaves no rows to train on, or none to test.")
+        return pairs
 
     def _cross_validated(self, problem: Problem, method: Method, params: BoostParams, threads: int) -> np.ndarray:
         """(M,): the deviance on the rows left out after each stage, weighted over the folds."""
         total, weight = np.zeros(params.n_estimators), 0.0
-        for test in self._folds(problem):
-            skip = problem.skip.copy()
-            skip[test] = True
+        for own_rows, test in self._folds(problem):
+            skip = np.ones(len(problem.y), np.bool_)
+            skip[own_rows] = False
             validation = Validation(
                 bins=problem.bins,
                 index=problem.rows[test] if len(problem.rows) else test.astype(np.uint32),
@@ -116,7 +120,12 @@ class _Componentwise(BaseFamily):
                 raw=None,
                 X=None if problem.X is None else problem.X[test],
             )
-            model = boost(replace(problem, skip=skip, validation=validation), method, params, [], threads)
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("error", TrainingInterrupted)
+                    model = boost(replace(problem, skip=skip, validation=validation), method, params, [], threads)
+            except TrainingInterrupted:  # the stages of a fold are of no use to anybody
+                raise KeyboardInterrupt("stopped in cross-validation: there is no model yet") from None
             own = float(validation.weight.sum()) if len(validation.weight) else float(len(test))
             total += own * model.history.validation
             weight += own

@@ -106,7 +106,7 @@ def functional_anova(
     features: columns whose components are wanted (all). The columns' distributions are those of the training data,
     which the model remembers, or those of X (with sample_weight).
     """
-    subject = Subject.of(model)
+    subject = Subject.of_trees(model)
     order = check_choice("order", order, (1, 2))
     wanted = np.zeros(len(subject.names), np.bool_)
     wanted[list(range(len(subject.names)) if features is None else subject.columns(features))] = True

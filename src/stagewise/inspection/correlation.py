@@ -49,7 +49,7 @@ def completeness(model: Any, features: Any, X: Any, *, sample_weight: Any = None
     If neither correlation is high, the plot of the dependence on `features` is not the whole story: they interact with
     other columns.
     """
-    subject = Subject.of(model)
+    subject = Subject.of_trees(model)
     columns = subject.columns(features)
     if len(columns) == len(subject.names):
         raise ParameterError("features name all columns of the model; leave some for the rest.")

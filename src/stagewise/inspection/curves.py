@@ -11,7 +11,7 @@ from stagewise.errors import ParameterError
 from stagewise.inspection.grid import Grid, make_grid
 from stagewise.inspection.leaves import paths_of
 from stagewise.inspection.levels import Names
-from stagewise.inspection.listing import Listed, Summary, frame_of
+from stagewise.inspection.listing import Listed, Summary, frame_of, unlike
 from stagewise.inspection.subject import Subject
 from stagewise.kernels.dependence import add_curves
 from stagewise.kernels.paths import Paths
@@ -49,11 +49,12 @@ class Curves(Listed):
     def to_frame(self, library: str | None = None) -> Any:
         """One row for each output, row and grid point."""
         k, n, g = self.values.shape
-        columns: dict[str, Any] = {} if k == 1 else {"output": np.repeat(np.array(self.outputs, object), n * g)}
+        output, row, prediction = (unlike(name, [self.feature]) for name in ("output", "row", "prediction"))
+        columns: dict[str, Any] = {} if k == 1 else {output: np.repeat(np.array(self.outputs, object), n * g)}
         columns |= {
-            "row": np.tile(np.repeat(np.arange(n), g), k),
+            row: np.tile(np.repeat(np.arange(n), g), k),
             self.feature: np.tile(self.grid if self.labels is None else np.array(self.labels, object), k * n),
-            "prediction": self.values.ravel(),
+            prediction: self.values.ravel(),
         }
         return frame_of(columns, library)
 
@@ -80,7 +81,7 @@ def individual_curves(
     Other arguments as in `partial_dependence`, which is the average of these curves. centred=True shifts every curve
     to 0 at the first grid point.
     """
-    subject = Subject.of(model)
+    subject = Subject.of_trees(model)
     response = check_choice("response", response, ("raw", "prediction"))
     columns = subject.columns(feature)
     if len(columns) > 1:

@@ -12,7 +12,7 @@ from stagewise.inspection.curves import curve_values, on_scale
 from stagewise.inspection.grid import Grid, make_grid
 from stagewise.inspection.leaves import paths_of
 from stagewise.inspection.levels import Names
-from stagewise.inspection.listing import Listed, Summary, frame_of, number
+from stagewise.inspection.listing import Listed, Summary, frame_of, number, unlike
 from stagewise.inspection.subject import Subject
 from stagewise.kernels.dependence import add_boxes, reach_shares
 from stagewise.kernels.paths import Paths
@@ -77,8 +77,9 @@ class Dependence(Listed):
             name: np.tile(axis.ravel(), k) for name, axis in zip(self.features, axes, strict=True)
         }
         if k > 1:
-            columns["output"] = np.repeat(np.array(self.outputs, object), axes[0].size)
-        return frame_of({**columns, "step" if self.steps_only else "dependence": self.values.ravel()}, library)
+            columns[unlike("output", columns)] = np.repeat(np.array(self.outputs, object), axes[0].size)
+        value = unlike("step" if self.steps_only else "dependence", columns)
+        return frame_of({**columns, value: self.values.ravel()}, library)
 
     def _summary(self) -> Summary:
         size = " × ".join(str(len(axis)) for axis in self.grid)
@@ -140,7 +141,7 @@ def partial_dependence(
     response: "raw" is the model's own scale (log-odds, log of the mean, ...); "prediction" the scale of `predict` or
     `predict_proba`, averaged over X and so only with "brute".
     """
-    subject = Subject.of(model)
+    subject = Subject.of_trees(model)
     method = check_choice("method", method, ("traversal", "brute"))
     response = check_choice("response", response, ("raw", "prediction"))
     points = make_grid(subject, features, grid, resolution, percentiles)

@@ -82,8 +82,8 @@ def feature_importance(
     scale: "max" makes the largest 100, "sum" makes them sum to 1, "none" leaves them; "auto" is "max", and "none" for
     permutation.
     """
-    subject = Subject.of(model)
     kind = check_choice("kind", kind, ("gain", "split", "cover", "permutation"))
+    subject = Subject.of(model) if kind == "permutation" else Subject.of_trees(model)
     scale = check_choice("scale", scale, ("auto", "max", "sum", "none"))
     if kind == "permutation":
         repeats = _drops(subject, X, y, sample_weight, scoring, check_count("n_repeats", n_repeats, 1), random_state)
@@ -138,10 +138,9 @@ def _drops(
             return float(scorer(plain, shuffled, y, **options))
 
     before = score()
-    used = np.zeros(model.schema.n_columns, np.bool_)
-    for stage in model.stages:
-        for tree in stage:
-            used[tree.feature[tree.left >= 0]] = True
+    used = np.full(model.schema.n_columns, not model.of_trees)  # other terms may look at any column
+    for tree in (tree for stage in model.stages for tree in stage if model.of_trees):
+        used[tree.feature[tree.left >= 0]] = True
     drops = np.zeros((n_repeats, model.schema.n_columns))  # exactly 0 for a column that no tree looks at
     rng = np.random.default_rng(random_state)
     for repeat in range(n_repeats):

@@ -77,7 +77,7 @@ def shared_paths(model: Any) -> np.ndarray:
     Where this is 0 two columns do not interact: the model is a sum of a function without the one and a function without
     the other. The diagonal counts the leaves whose path tests the column.
     """
-    subject = Subject.of(model)
+    subject = Subject.of_trees(model)
     paths, n = paths_of(subject.model), len(subject.names)
     return pairs_on_paths(paths, n) + np.diag(np.bincount(paths.column, minlength=n))
 
@@ -90,7 +90,7 @@ def h_statistic(
     Dependence is computed by weighted traversal and looked at in the rows of X: in at most max_rows of them, which
     are drawn by the hashes of their numbers (None for all).
     """
-    subject = Subject.of(model)
+    subject = Subject.of_trees(model)
     n_columns = len(subject.names)
     columns = tuple(range(n_columns)) if features is None else subject.columns(features)
     if features is not None and len(columns) < 2:

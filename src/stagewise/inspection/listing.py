@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, NamedTuple
@@ -12,7 +12,7 @@ from stagewise.errors import MissingExtraError
 from stagewise.markup import panel, table
 from stagewise.params import check_choice
 
-__all__ = ["Listed", "Summary", "frame_of", "listing", "number"]
+__all__ = ["Listed", "Summary", "frame_of", "listing", "number", "unlike"]
 
 _LIBRARIES = ("pandas", "polars")
 
@@ -20,6 +20,14 @@ _LIBRARIES = ("pandas", "polars")
 def number(value: float) -> str:
     """Four significant digits."""
     return f"{value:.4g}"
+
+
+def unlike(name: str, taken: Iterable[str]) -> str:
+    """A name for a column of our own beside columns of the data: one that those have not."""
+    names = set(taken)
+    while name in names:
+        name += "_"
+    return name
 
 
 def listing(title: str, header: Sequence[str], rows: Sequence[Sequence[str]], total: int | None = None) -> str:

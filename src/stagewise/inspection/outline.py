@@ -28,7 +28,7 @@ class OneTree:
     @classmethod
     def of(cls, model: Any, stage: int = 0, output: int = 0) -> OneTree:
         """The tree of a stage (0 is the first) and an output."""
-        subject = Subject.of(model)
+        subject = Subject.of_trees(model)
         stage = check_count("stage", stage, 0, len(subject.model.stages) - 1)
         output = check_count("output", output, 0, subject.model.n_outputs - 1)
         marginals = subject.model.marginals

@@ -12,7 +12,7 @@ from stagewise.inspection.attribution import contributions
 from stagewise.inspection.dependence import expected_reach
 from stagewise.inspection.leaves import paths_of
 from stagewise.inspection.levels import Names, name_of
-from stagewise.inspection.listing import Listed, Summary, frame_of, number
+from stagewise.inspection.listing import Listed, Summary, frame_of, number, unlike
 from stagewise.inspection.subject import Subject
 
 __all__ = ["ShapInteractions", "ShapValues", "shap_interactions", "shap_values"]
@@ -50,9 +50,10 @@ class ShapValues(Listed):
         """One row for each row of X and each output, one column for each column of X, and the expected value."""
         n, k = len(self.values), len(self.outputs)
         stacked = np.concatenate([self.output(o) for o in range(k)])
-        columns: dict[str, Any] = {} if k == 1 else {"output": np.repeat(np.array(self.outputs, object), n)}
+        output, expected = unlike("output", self.names), unlike("expected", self.names)
+        columns: dict[str, Any] = {} if k == 1 else {output: np.repeat(np.array(self.outputs, object), n)}
         columns |= {name: stacked[:, j] for j, name in enumerate(self.names)}
-        return frame_of(columns | {"expected": np.repeat(self.expected, n)}, library)
+        return frame_of(columns | {expected: np.repeat(self.expected, n)}, library)
 
     def _shown(self) -> np.ndarray:
         """The data with the names of levels in place of their codes."""
@@ -139,7 +140,7 @@ def shap_values(model: Any, X: Any, *, background: Any = None, background_weight
     (path-dependent TreeSHAP). With a background table, columns that are left out are taken from its rows, one after the
     other, with weights if given (interventional TreeSHAP).
     """
-    subject = Subject.of(model)
+    subject = Subject.of_trees(model)
     matrix = subject.matrix(X)
     rows, shares, expected = _background(subject, background, background_weight)
     values = contributions(subject.model, matrix, rows, shares, False, subject.n_threads)
@@ -150,7 +151,7 @@ def shap_values(model: Any, X: Any, *, background: Any = None, background_weight
 
 def shap_interactions(model: Any, X: Any, *, background: Any = None, background_weight: Any = None) -> ShapInteractions:
     """SHAP interaction values of the rows of X; arguments as in `shap_values`."""
-    subject = Subject.of(model)
+    subject = Subject.of_trees(model)
     matrix = subject.matrix(X)
     size = len(matrix) * subject.model.n_outputs * len(subject.names) ** 2
     if size > _MOST_NUMBERS:

@@ -55,6 +55,18 @@ class Subject:
             outputs = tuple(str(label) for label in (classes if model.n_outputs > 1 else classes[1:]))
         return cls(model, estimator, names, outputs, level_names(model))
 
+    @classmethod
+    def of_trees(cls, model: Any) -> Subject:
+        """As `of`, for those who look at leaves; raises where the model has other terms than trees of our own."""
+        subject = cls.of(model)
+        if not subject.model.of_trees:
+            title = "this model" if subject.estimator is None else f"this {type(subject.estimator).__name__}"
+            raise InputTypeError(
+                f"only trees of our own can be looked into, and {title} has terms of another kind; permutation "
+                "importance takes any estimator."
+            )
+        return subject
+
     @property
     def coded(self) -> frozenset[int]:
         """Columns of categories whose level table the model has."""

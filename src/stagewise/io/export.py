@@ -102,6 +102,8 @@ def export_of(model: Any, what: str) -> Export:
     if not all(isinstance(term, Tree) for term in trees):
         raise InputError(f"{what} export is for models of trees; this one has other terms.")
     classes = getattr(model, "classes_", None)
+    if classes is None and fitted.n_outputs > 1:
+        raise InputError(f"{what} export is for models of one target; this one has {fitted.n_outputs}.")
     link = link_of(fitted.loss)
     if link is None:
         raise InputError(

@@ -120,7 +120,8 @@ class LineLearner(_ColumnLearner):
         used = self.columns[:, weight > 0.0]
         # a power of two for each column, so that no square overflows or vanishes
         peak = np.ldexp(1.0, np.frexp(np.maximum(np.abs(used).max(axis=1), 1e-307))[1] - 1)
-        scaled = self.columns / peak[:, None]
+        # rows that take no part are of any size: their squares, times a weight of 0, must not become NaN
+        scaled = np.where(weight > 0.0, self.columns, 0.0) / peak[:, None]
         moments = np.empty(len(scaled))
         team.run(line_moments, scaled, weight, moments)
         center = moments / self.total

@@ -17,7 +17,7 @@ from stagewise.kernels.jit import JIT
 from stagewise.kernels.pairs import CHUNK, advance, pack, settle
 from stagewise.kernels.team import share
 
-__all__ = ["compiled_pairs"]
+__all__ = ["code_of", "compiled_pairs"]
 
 _OURS = {"exp": exact_exp, "log": exact_log, "log1p": exact_log1p, "expm1": exact_expm1, "tanh": exact_tanh}
 _compiled: weakref.WeakKeyDictionary[type, Callable[..., None]] = weakref.WeakKeyDictionary()
@@ -100,3 +100,38 @@ def compiled_pairs(kind: type) -> Callable[..., None]:
 
         _compiled[kind] = numba.njit(nogil=True, error_model="numpy")(pairs) if JIT else pairs
     return _compiled[kind]
+
+
+def code_of(loss: Any) -> list[str]:
+    """What a loss of one's own does, as text: two of one name are the same loss only where this is the same.
+
+    The instructions and constants of its functions and of functions of the same package that these name, the numbers
+    and texts that they see around them, and those that the loss itself holds. It does not matter where in a file they
+    stand, but the version of Python does.
+    """
+    told: list[str] = []
+    seen: set[int] = set()
+    package = type(loss).__module__.partition(".")[0]
+
+    def tell(value: Any) -> None:
+        value = getattr(value, "py_func", getattr(value, "__func__", value))  # inside of what is compiled, or static
+        if isinstance(value, (bool, int, float, str, tuple, type(None), np.generic)):
+            told.append(repr(value))
+        elif isinstance(value, types.CodeType):
+            told.extend((value.co_code.hex(), repr(value.co_names)))
+            for own in value.co_consts:
+                tell(own)
+        elif isinstance(value, types.FunctionType) and id(value) not in seen:
+            seen.add(id(value))
+            if (value.__module__ or "").partition(".")[0] == package:
+                named = (value.__globals__[name] for name in value.__code__.co_names if name in value.__globals__)
+                around = (cell.cell_contents for cell in value.__closure__ or ())
+                for own in (value.__code__, *named, *around, *(value.__defaults__ or ())):
+                    tell(own)
+
+    own = [pair for kind in type(loss).__mro__[:-2] for pair in sorted(vars(kind).items())]  # not Loss, nor object
+    for name, value in (*own, *sorted(vars(loss).items())):
+        if name not in ("__module__", "__qualname__", "__doc__", "__firstlineno__", "__static_attributes__"):
+            told.append(name)
+            tell(value)
+    return told

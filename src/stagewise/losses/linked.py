@@ -45,6 +45,8 @@ class Linked(Loss):
         f = raw[0]
         if self.link == "one_vs_all":
             return np.column_stack([two_class(own, self.factor)[:, 1] for own in raw])
+        if len(raw) > 1:  # several targets: the identity alone has them
+            return np.ascontiguousarray(raw.T)
         if self.link == "sigmoid":
             return two_class(f, self.factor)[:, 1]
         if self.link == "exp":

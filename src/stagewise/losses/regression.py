@@ -105,6 +105,11 @@ class _LogLink(Loss):
             raise InputError(f"loss={self.name!r} needs at least one positive target, but all of y are 0.")
 
     def from_mean(self, mean: np.ndarray) -> np.ndarray:
+        if float(mean[0]) == 0.0:  # log 0: check_target saw all rows, these are the ones that are fitted to
+            raise InputError(
+                f"loss={self.name!r} needs at least one positive target, but y is 0 in all rows that are trained on; "
+                "those of weight 0 and those held out do not count."
+            )
         return np.log(mean)
 
     def deviance(self, mean_value: float, y_part: float) -> float:
