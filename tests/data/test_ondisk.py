@@ -518,3 +518,11 @@ def test_packed_csv_and_other_encodings(tmp_path):
     with pytest.raises(InputError, match="column 'a' holds text that is not UTF-8; convert"):
         sw.Dataset.from_csv(tmp_path / "latin.csv", "y")
     assert sw.Dataset.from_csv(tmp_path / "latin.csv", ignore=["a"]).n_rows == 1
+
+
+def test_the_index_of_a_pandas_frame_in_a_file_is_no_column(tmp_path):
+    frame = pd.DataFrame({"a": np.arange(50.0), "y": np.arange(50.0) % 7}).sample(frac=0.8, random_state=0)
+    frame.to_parquet(tmp_path / "part.parquet")
+    assert sw.Dataset.from_parquet(tmp_path / "part.parquet", target="y").names == ("a",)
+    with pytest.raises(ParameterError, match="'__index_level_0__', which is the index of a pandas frame"):
+        sw.Dataset.from_parquet(tmp_path / "part.parquet", target="y", columns=["a", "__index_level_0__"])

@@ -852,3 +852,18 @@ def test_reading_arrays_loads_no_frame_library():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == ""
+
+
+@pytest.mark.parametrize("kind", ["Arrow", "polars"])
+def test_the_index_of_a_pandas_frame_is_no_column(kind):
+    """pandas makes a column of it when some rows were taken and the frame becomes an Arrow table or a Parquet file."""
+    frame = pd.DataFrame({"a": [1.0, 2.0, 3.0], "b": [4.0, 5.0, 6.0]}).iloc[[2, 0, 1]]
+    table = pa.Table.from_pandas(frame)
+    assert table.column_names == ["a", "b", "__index_level_0__"]
+    given = table if kind == "Arrow" else pl.from_arrow(table)
+    read = read_table(given)
+    assert read.names == ("a", "b")
+    np.testing.assert_array_equal(read.to_matrix(), frame.to_numpy())
+    np.testing.assert_array_equal(read_table(given, like=read.schema).to_matrix(), frame.to_numpy())
+    trained_on_it = Schema(3, ("a", "b", "__index_level_0__"))
+    np.testing.assert_array_equal(read_table(given, like=trained_on_it).to_matrix()[:, 2], [2.0, 0.0, 1.0])

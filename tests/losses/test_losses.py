@@ -716,6 +716,17 @@ def test_a_mark_for_missing_targets_at_weight_zero(loss):
     np.testing.assert_allclose(model.predict(X), expected.predict(X), rtol=1e-9)
 
 
+@pytest.mark.parametrize("loss", ["squared_error", "absolute_error", "huber", "quantile", "poisson", "tweedie"])
+@pytest.mark.parametrize("mark", [1e36, 1e200])
+def test_deviances_without_rows_of_weight_zero(loss, mark):
+    rng = np.random.default_rng(1)
+    X, y = rng.normal(size=(150, 2)), rng.uniform(1.0, 2.0, 150)
+    marked, weight = np.where(np.arange(150) < 5, mark, y), np.where(np.arange(150) < 5, 0.0, 1.0)
+    found = GradientBoostingRegressor(loss, n_estimators=5).fit(X, marked, weight).history_
+    expected = GradientBoostingRegressor(loss, n_estimators=5).fit(X[5:], y[5:]).history_
+    np.testing.assert_allclose([found.initial, *found.train], [expected.initial, *expected.train], rtol=1e-7)
+
+
 @pytest.mark.parametrize("alpha", [0.5, 0.9, 0.25])
 def test_quantiles_of_whole_weights_are_those_of_repeated_rows(alpha):
     """Where the running weight meets α of the total, it does so exactly, also with weights of 1, 2 and 3."""

@@ -180,7 +180,8 @@ class GossSampler(ScoreSampler):
         as that was from the one before it; so rows are counted by few codes."""
         scores, self._low = super()._scores(), 0
         if self._edge > 0 and self.shard is None:
-            drift = self._edge - self._before if self._before > 0 else 0
+            drift = self._edge - self._before
+            drift = drift if abs(drift) < CODES // 200 else 0  # not a jump
             self._low = min(max(self._edge + drift - NEAR // 2, 2), CODES - 1 - NEAR)
         return scores._replace(low=self._low)
 

@@ -61,6 +61,8 @@ def exact_sum(team: Team, values: np.ndarray, weight: np.ndarray) -> float:
     n = team.reducer.count(len(values))
     if n == 0:
         return 0.0
+    if len(weight):  # the largest value sets the unit: those of rows that take no part must not
+        values = np.where(weight > 0.0, values, 0.0)
     peaks = np.zeros(2)
     if len(values):
         peaks[:] = max(float(values.max()), -float(values.min())), weight.max() if len(weight) else 1.0

@@ -27,8 +27,6 @@ def starting_values(
         return np.array([backend.quantile(residual, targets.counts, index, loss.leaf_quantile)])
     if offset is None:
         y, k = targets.y, loss.n_outputs
-        if k == 1 and len(targets.weight):  # the largest sets the unit of the sum: rows that take no part must not
-            y = np.where(targets.weight > 0.0, y, 0)
         parts = (y.astype(np.float64, copy=False) if k == 1 else (y == c).astype(np.float64) for c in range(k))
         means = np.array([exact_sum(backend.team, part, targets.weight) for part in parts]) / maker.total
         closed = loss.from_mean(means)

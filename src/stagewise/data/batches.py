@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from stagewise.data.frame import open_native
+from stagewise.data.frame import is_index, open_native
 from stagewise.errors import InputError, InputTypeError, MissingExtraError, ParameterError
 
 if TYPE_CHECKING:
@@ -101,6 +101,11 @@ class Roles:
             if isinstance(value, str) or not (value is None or all(isinstance(own, str) for own in value)):
                 raise ParameterError(f"{name}={value!r} must be a list of column names.")
         columns = None if columns is None else tuple(columns)
+        index = next((own for own in columns or () if is_index(own)), None)
+        if index is not None:
+            raise ParameterError(
+                f"columns names {index!r}, which is the index of a pandas frame; give it another name."
+            )
         roles = cls(target, weight, columns, tuple(ignore or ()))
         if columns is not None:
             twice = {own for own in (target, weight, *roles.ignore) if own in columns}
@@ -125,7 +130,9 @@ class Roles:
 
     def learn(self, frame: Frame, where: str) -> None:
         """Compare a frame's columns with those of the first one, by name and kind."""
-        names = tuple(str(name) for name in frame.columns if name not in self.ignore)
+        asked = (*(self.columns or ()), self.target, self.weight)
+        kept = (name for name in frame.columns if name in asked or not is_index(name))
+        names = tuple(str(name) for name in kept if name not in self.ignore)
         if self._first is None:
             self._first = names
         for what, name in (("target", self.target), ("sample_weight", self.weight)):

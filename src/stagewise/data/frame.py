@@ -5,6 +5,7 @@ narwhals is imported when the first frame arrives (35 ms); no frame library is e
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection, Sequence
 from importlib.util import find_spec
@@ -22,9 +23,19 @@ if TYPE_CHECKING:
     Frame: TypeAlias = nw.DataFrame[Any]
     Column: TypeAlias = nw.Series[Any]
 
-__all__ = ["by_dtype", "column_names", "frame_cells", "frame_floats", "open_frame", "open_native"]
+__all__ = [
+    "by_dtype",
+    "column_names",
+    "frame_cells",
+    "frame_floats",
+    "is_index",
+    "open_frame",
+    "open_native",
+    "without_index",
+]
 
 _SHOWN = 5
+_INDEX = re.compile(r"__index_level_\d+__")
 _TEXT_HINT = "Encode text as numbers first, for example with sklearn.preprocessing.OrdinalEncoder."
 
 
@@ -41,6 +52,18 @@ def open_frame(X: object) -> Frame | None:
         f"Expected a 2-dimensional container but got {type(X)} instead. Use X.to_frame() if it is one column; a single "
         "row needs a frame of one row."
     )
+
+
+def is_index(name: object) -> bool:
+    """Whether a column is the index of a pandas frame, which has no name of its own and gets this one when the frame
+    becomes an Arrow table or a Parquet file. It is no column of the data, and a pandas frame has it not as one."""
+    return isinstance(name, str) and _INDEX.fullmatch(name) is not None
+
+
+def without_index(frame: Frame, known: Collection[str] = ()) -> Frame:
+    """The frame without such columns, unless they are known: to a model that was trained on them."""
+    found = [name for name in frame.columns if is_index(name) and name not in known]
+    return frame.drop(found) if found else frame
 
 
 def open_native(data: object, name: str) -> Frame | Column | None:

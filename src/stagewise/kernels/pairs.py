@@ -87,10 +87,11 @@ def settle(weight, grad, hess, value, scale, bits, peaks, limbs):
     """
     n = grad.shape[0]
     if weight.shape[0] > 0:
-        for i in range(n):
-            grad[i] *= weight[i]
-            hess[i] *= weight[i]
-            value[i] *= weight[i]
+        for i in range(n):  # 0 times infinity would be NaN: rows of weight 0 take no part, whatever they hold
+            w = weight[i]
+            grad[i] = grad[i] * w if w != 0.0 else 0.0
+            hess[i] = hess[i] * w if w != 0.0 else 0.0
+            value[i] = value[i] * w if w != 0.0 else 0.0
     peaks[0], peaks[1] = largest(grad, peaks[0]), largest(hess, peaks[1])
     peaks[2] = largest(value, peaks[2])
     one = np.float64(1 << bits)
