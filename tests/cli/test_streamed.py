@@ -252,3 +252,10 @@ def test_damaged_or_foreign_bytes(refused, tmp_path):
     whole = (tmp_path / "d.parquet").read_bytes()
     (tmp_path / "d.parquet").write_bytes(whole[:3000] + whole[5000:])
     refused("train", "d.parquet", "--target", "price", "--on-disk", words=["d.parquet cannot be read"])
+
+
+def test_the_index_of_a_pandas_frame_is_no_column(run, files):
+    with_index = table().append_column("__index_level_0__", [np.random.default_rng(1).permutation(700)])
+    pa.parquet.write_table(with_index, "indexed.parquet")
+    told = both(run, "indexed.parquet", "price", "--report", "r.html")
+    assert told["columns"] == 5

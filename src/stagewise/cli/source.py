@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from stagewise.data.frame import is_index
 from stagewise.errors import InputError, MissingExtraError
 from stagewise.params import check_choice
 
@@ -81,7 +82,7 @@ def read_arrow(path: str, form: str | None = None, delimiter: str | None = None)
         raise InputError(f"{path} has more than one column named {twice[0]!r}; rename them.")
     if table.num_rows == 0:
         raise InputError(f"{path} has no rows.")
-    return table
+    return table.select([name for name in table.column_names if not is_index(name)])
 
 
 def check_text(path: str, table: Any) -> None:

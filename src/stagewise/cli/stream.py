@@ -21,6 +21,7 @@ from stagewise.cli.source import (
     start_of,
     too_large,
 )
+from stagewise.data.frame import is_index
 from stagewise.errors import InputError
 
 __all__ = ["Stream", "on_disk"]
@@ -84,7 +85,8 @@ class Stream:
         n_rows = sum(own.n_rows for own in files)
         if n_rows == 0:
             raise InputError(f"{path} has no rows.")
-        return cls(tuple(files), schema.remove_metadata(), n_rows)
+        columns = [own for own in schema if not is_index(own.name)]
+        return cls(tuple(files), pa.schema(columns), n_rows)
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[Any]:
         """All rows in order, as tables of at least one row. columns: only these, in the order of the files."""

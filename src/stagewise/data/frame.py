@@ -31,7 +31,6 @@ __all__ = [
     "is_index",
     "open_frame",
     "open_native",
-    "without_index",
 ]
 
 _SHOWN = 5
@@ -39,15 +38,19 @@ _INDEX = re.compile(r"__index_level_\d+__")
 _TEXT_HINT = "Encode text as numbers first, for example with sklearn.preprocessing.OrdinalEncoder."
 
 
-def open_frame(X: object) -> Frame | None:
-    """The narwhals view of `X` if it is an eager frame of any library, None if it is no frame; a series is an error."""
+def open_frame(X: object, known: Collection[str] = ()) -> Frame | None:
+    """The narwhals view of `X` if it is an eager frame of any library, None if it is no frame; a series is an error.
+
+    Without columns that are a pandas index, unless they are known: to a model that was trained on them.
+    """
     opened = open_native(X, "X")
     if opened is None:
         return None
     import narwhals as nw
 
     if isinstance(opened, nw.DataFrame):
-        return opened
+        index = [name for name in opened.columns if is_index(name) and name not in known]
+        return opened.drop(index) if index else opened
     raise InputError(
         f"Expected a 2-dimensional container but got {type(X)} instead. Use X.to_frame() if it is one column; a single "
         "row needs a frame of one row."
@@ -58,12 +61,6 @@ def is_index(name: object) -> bool:
     """Whether a column is the index of a pandas frame, which has no name of its own and gets this one when the frame
     becomes an Arrow table or a Parquet file. It is no column of the data, and a pandas frame has it not as one."""
     return isinstance(name, str) and _INDEX.fullmatch(name) is not None
-
-
-def without_index(frame: Frame, known: Collection[str] = ()) -> Frame:
-    """The frame without such columns, unless they are known: to a model that was trained on them."""
-    found = [name for name in frame.columns if is_index(name) and name not in known]
-    return frame.drop(found) if found else frame
 
 
 def open_native(data: object, name: str) -> Frame | Column | None:

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from stagewise.data.categories import FROM_DTYPE, Cells, Levels, choose_columns, column_cells, learn
 from stagewise.data.cells import Floats, is_sparse, to_floats, unmask
-from stagewise.data.frame import by_dtype, column_names, frame_cells, frame_floats, open_frame, without_index
+from stagewise.data.frame import by_dtype, column_names, frame_cells, frame_floats, open_frame
 from stagewise.data.sparse import Sparse, read_sparse
 from stagewise.errors import InputError, InputTypeError
 
@@ -203,7 +203,7 @@ def read_table(
     zeros_missing = zeros_missing if like is None else like.zeros_missing
     if is_sparse(X):
         return _read_sparse(X, like, categorical, estimator_name, zeros_missing)
-    frame = open_frame(X)
+    frame = open_frame(X, () if like is None or like.names is None else like.names)
     if frame is None:
         table = _read_array(_as_array(X), like, categorical, estimator_name)
     else:
@@ -249,7 +249,6 @@ def _without_zeros(table: Table) -> Table:
 
 def _read_frame(frame: Frame, like: Schema | None, categorical: Any, estimator_name: str) -> Table:
     """A table from an eager frame: names first, because a wrong frame often has unreadable columns as well."""
-    frame = without_index(frame, () if like is None or like.names is None else like.names)
     n_rows, n_columns = frame.shape
     names = column_names(frame)
     _check_not_empty((n_rows, n_columns))

@@ -111,7 +111,8 @@ def _predicted(
     with row_bar(verbose, "predicting", source.n_rows) as bar:
         for batch in source.batches():
             X, kept = batch.X, None
-            frame = open_frame(X) if hasattr(X, "columns") or hasattr(X, "schema") else None
+            is_frame = hasattr(X, "columns") or hasattr(X, "schema")
+            frame = open_frame(X, (*(names or ()), *keep)) if is_frame else None
             if frame is not None and has_names(frame):
                 if keep:
                     missing = [name for name in keep if name not in frame.columns]
