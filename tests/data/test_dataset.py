@@ -241,3 +241,11 @@ def test_one_row_and_one_column():
     ds = sw.Dataset(X[:, :1], y)
     model = sw.GradientBoostingRegressor(n_estimators=2, min_samples_leaf=1).fit(ds.subset([7]))
     assert model.predict(ds.subset([7]))[0] == pytest.approx(y[7])
+
+
+def test_where_values_are_needed_a_dataset_will_not_do():
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    ds = sw.Dataset(X, X[:, 0])
+    model = sw.GradientBoostingRegressor(n_estimators=2, verbose=np.False_).fit(ds)
+    with pytest.raises(InputTypeError, match="A Dataset keeps the codes of bins, not values"):
+        model.apply(ds)

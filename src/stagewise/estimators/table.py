@@ -80,7 +80,7 @@ class TableEstimator(BaseEstimator):
         return int(seed)
 
     def _check_watchers(self) -> None:
-        check_count("verbose", int(self.verbose) if isinstance(self.verbose, bool) else self.verbose, 0)
+        check_count("verbose", int(self.verbose) if isinstance(self.verbose, bool | np.bool_) else self.verbose, 0)
         if self.callbacks is not None and not isinstance(self.callbacks, (list, tuple)):
             raise ParameterError("callbacks must be a list of objects with on_start, on_stage or on_end; or None.")
         for callback in self.callbacks or ():
