@@ -94,7 +94,7 @@ GOALS = (
         True,
         lambda p: p["roofline"]["plain_reached"],
     ),
-    # which is faster than any loop of ours over scattered rows, and these are half of the work
+    # faster than the plain one, and than any loop over scattered rows, which are half of the work
     Goal("histogram phase, share of our own loop over rows in order", 0.8, True, lambda p: p["roofline"]["reached"]),
     Goal("new process, warm cache, LightGBM ÷ ours", 1.0, True, lambda p: p["startup"]["ratio"]["lightgbm"]),
     Goal("new process, empty cache, seconds", 12.0, False, lambda p: p["startup"]["empty_cache"]["seconds"]),

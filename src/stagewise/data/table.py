@@ -332,9 +332,9 @@ def _as_array(X: object) -> npt.NDArray[Any]:
             "that all have the same length."
         ) from error
     if values.ndim == 0 and values.dtype.kind == "O":
-        hint = " A Dataset keeps the codes of bins, not values: pass the table it was made of." * hasattr(
-            X, "same_cuts"
-        )
+        hint = ""
+        if hasattr(X, "same_cuts"):
+            hint = " A Dataset keeps the codes of bins, not values: pass the table it was made of."
         raise InputTypeError(f"Expected 2D array or a frame for X, got {type(X).__name__} instead.{hint}")
     return values
 
