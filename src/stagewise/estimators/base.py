@@ -173,7 +173,10 @@ class BaseGradientBoosting(TableEstimator):
         schema: Schema = getattr(first, "model_", first).schema
         if schema.coded:
             return read_table(X, like=schema.numbered(), estimator_name=type(self).__name__)
-        return read_table(X, zeros_missing=schema.zeros_missing)
+        table = read_table(X, zeros_missing=schema.zeros_missing)
+        if table.n_columns == schema.n_columns:  # otherwise `_before` says what is wrong
+            schema.check(table, type(self).__name__)
+        return table
 
     @contextmanager
     def _going_on_from(self, init_model: Any) -> Iterator[None]:
@@ -373,7 +376,8 @@ class BaseGradientBoosting(TableEstimator):
             raise InputError(
                 f"{how} goes on from a model of {before.schema.n_columns} columns, but X has {dataset.n_columns}."
             )
-        before.schema.check_names(dataset.names, dataset.n_columns, type(self).__name__)  # trees know columns by place
+        if before.schema.names is not None and dataset.names is not None:  # trees know columns by their place
+            before.schema.check_names(dataset.names, dataset.n_columns, type(self).__name__)
         if not before.of_trees:
             raise ParameterError(f"{how} goes on from a model of trees, but this one has terms of another kind.")
         if any(own is not None and own.n_codes > MOST_CODES for own in before.schema.levels):
